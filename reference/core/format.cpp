@@ -8,7 +8,7 @@
 
 namespace megatoken {
 
-std::string vformat(fmt::string_view text, fmt::format_args args) { return fmt::vformat(text, args); }
+std::string format_erased(fmt::string_view text, fmt::format_args args) { return fmt::vformat(text, args); }
 
 std::string format_count(int64_t count) {
   constexpr std::array<std::pair<int64_t, const char*>, 3> kUnits{{{int64_t{1} << 30, "Gi"}, {int64_t{1} << 20, "Mi"}, {1024, "Ki"}}};

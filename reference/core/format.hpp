@@ -1,17 +1,25 @@
 // Text formatting: fmt's compile-time checked format strings, with the engine compiled once (format.cpp).
 #pragma once
+#ifdef __CUDACC__
+#define FMT_CONSTEVAL  // nvcc rejects fmt's compile-time check of format strings; the host compiler still does it in .cpp files
+#endif
 #include <fmt/core.h>
 
+#include <cstdint>
 #include <string>
 
 namespace megatoken {
 
-std::string vformat(fmt::string_view text, fmt::format_args args);
+std::string format_erased(fmt::string_view text, fmt::format_args args);
 
-template <class... T>
-std::string format(fmt::format_string<T...> text, T&&... args) {
-  return vformat(text, fmt::make_format_args(args...));
-}
+/// format("{} of {}", 3, "x"). An object, not a function: argument-dependent lookup must not find std::format beside it.
+struct Format {
+  template <class... T>
+  std::string operator()(fmt::format_string<T...> text, T&&... args) const {
+    return format_erased(text, fmt::make_format_args(args...));
+  }
+};
+inline constexpr Format format;
 
 /// 65536 → "64Ki", 1000 → "1000": a count, shortened only when a binary unit divides it exactly.
 std::string format_count(int64_t count);

@@ -51,7 +51,7 @@ class RandomStream {
     const Philox r = words(index);
     int64_t sum = 0;
     for (uint32_t word : r.word) sum += (word & 0xffff) + (word >> 16);
-    return static_cast<double>(2 * sum - 8 * 65535) * (0.5 / 53509.51988506768);  // sqrt(8 (2^32 - 1) / 12)
+    return static_cast<double>(2 * sum - 8 * 65535) * (0.5 / 53509.51992145008);  // sqrt(8 (2^32 - 1) / 12)
   }
   /// Uniform integer in [0, n).
   MEGATOKEN_HD int64_t integer(int64_t index, int64_t n) const {
