@@ -1,0 +1,121 @@
+// Causal work per rank: counted, in closed form, and against golden numbers.
+#include "reference/schemes/balance.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "reference/core/error.hpp"
+
+namespace megatoken {
+namespace {
+
+using testing::Each;
+using testing::ElementsAre;
+constexpr TokenSplit kSplits[] = {TokenSplit::contiguous, TokenSplit::zigzag, TokenSplit::striped};
+
+TEST(Balance, EverySplitPlacesEveryTokenOnce) {
+  for (TokenSplit split : kSplits)
+    for (int64_t ranks : {1, 2, 3, 4, 5, 8}) {
+      const int64_t t = 6 * ranks;
+      std::set<int64_t> seen;
+      for (int64_t rank = 0; rank < ranks; ++rank)
+        for (int64_t row = 0; row < t / ranks; ++row) seen.insert(token_position(split, t, ranks, rank, row));
+      EXPECT_EQ(static_cast<int64_t>(seen.size()), t);
+      EXPECT_EQ(*seen.begin(), 0);
+      EXPECT_EQ(*seen.rbegin(), t - 1);
+    }
+}
+
+TEST(Balance, ClosedFormsEqualCounting) {
+  for (TokenSplit split : kSplits)
+    for (int64_t ranks = 1; ranks <= 8; ++ranks)
+      for (int64_t chunk = 1; chunk <= 4; ++chunk) {
+        const int64_t t = 2 * ranks * chunk;
+        EXPECT_EQ(causal_pairs(split, t, ranks), count_causal_pairs(split, t, ranks)) << t << " tokens, " << ranks << " ranks";
+        EXPECT_EQ(causal_pairs(split, t, ranks).total(), t * (t + 1) / 2);
+      }
+}
+
+TEST(Balance, SixteenTokensOnFourRanksAreTenTwentySixFortyTwoFiftyEight) {
+  const auto contiguous = causal_pairs(TokenSplit::contiguous, 16, 4), zigzag = causal_pairs(TokenSplit::zigzag, 16, 4);
+  EXPECT_THAT(contiguous.per_rank(), ElementsAre(10, 26, 42, 58));
+  EXPECT_THAT(contiguous.per_step(), ElementsAre(10, 16, 16, 16));
+  EXPECT_EQ(contiguous.step_sum(), 58);
+  EXPECT_NEAR(contiguous.max_over_mean(), 1.70588, 5e-6);
+  EXPECT_THAT(zigzag.per_rank(), Each(34));
+  EXPECT_THAT(zigzag.per_step(), ElementsAre(10, 8, 8, 8));
+  EXPECT_EQ(zigzag.step_sum(), 34);
+}
+
+TEST(Balance, ThirtyTwoTokensOnEightRanks) {
+  const auto contiguous = causal_pairs(TokenSplit::contiguous, 32, 8), zigzag = causal_pairs(TokenSplit::zigzag, 32, 8);
+  EXPECT_THAT(contiguous.per_rank(), ElementsAre(10, 26, 42, 58, 74, 90, 106, 122));
+  EXPECT_EQ(contiguous.step_sum(), 122);
+  EXPECT_THAT(zigzag.per_rank(), Each(66));
+  EXPECT_EQ(zigzag.step_sum(), 66);
+}
+
+struct GoldenRow {
+  int64_t t, ranks, slowest, zigzag;
+  double max_over_mean;
+};
+
+TEST(Balance, FurtherGoldenRowsAgree) {
+  const GoldenRow rows[] = {{32, 4, 228, 132, 1.7273}, {64, 8, 484, 260, 1.8615}, {24, 2, 222, 150, 1.48}, {48, 3, 648, 392, 1.6531}, {60, 5, 654, 366, 1.7869}};
+  for (const auto& row : rows) {
+    SCOPED_TRACE(row.t);
+    const auto contiguous = causal_pairs(TokenSplit::contiguous, row.t, row.ranks), zigzag = causal_pairs(TokenSplit::zigzag, row.t, row.ranks);
+    EXPECT_EQ(contiguous.per_rank().back(), row.slowest);
+    EXPECT_EQ(contiguous.step_sum(), row.slowest);
+    EXPECT_NEAR(contiguous.max_over_mean(), row.max_over_mean, 5e-5);
+    EXPECT_THAT(zigzag.per_rank(), Each(row.zigzag));
+    EXPECT_EQ(zigzag.step_sum(), row.zigzag);
+  }
+}
+
+TEST(Balance, ZigZagStepSumEqualsThePerRankSum) {
+  for (int64_t ranks = 1; ranks <= 16; ++ranks)
+    for (int64_t a : {1, 2, 3, 7, 64}) {
+      const auto zigzag = causal_pairs(TokenSplit::zigzag, 2 * ranks * a, ranks);
+      EXPECT_EQ(zigzag.step_sum(), (2 * ranks - 1) * a * a + a * (a + 1));
+      EXPECT_THAT(zigzag.per_rank(), Each(zigzag.step_sum()));
+    }
+}
+
+TEST(Balance, StripedIsBalancedOnlyUpToTheDiagonal) {
+  EXPECT_EQ(causal_pairs(TokenSplit::striped, 16, 4).step_sum(), 40);
+  EXPECT_EQ(causal_pairs(TokenSplit::striped, 32, 8).step_sum(), 80);
+}
+
+TEST(Balance, ContiguousTendsToTwoMinusOneOverRanks) {
+  for (int64_t ranks : {2, 4, 8}) {
+    const auto counts = causal_pairs(TokenSplit::contiguous, ranks << 16, ranks);
+    EXPECT_NEAR(counts.max_over_mean(), 2 - 1.0 / static_cast<double>(ranks), 1e-4);
+    const auto per_rank = counts.per_rank();
+    EXPECT_NEAR(static_cast<double>(per_rank.back()) / static_cast<double>(per_rank.front()), static_cast<double>(2 * ranks - 1), 1e-3);
+  }
+}
+
+TEST(Balance, HalfOfAContiguousAndAQuarterOfAZigZagRingIsNotNeeded) {
+  for (int64_t ranks : {2, 3, 4, 8}) {
+    EXPECT_DOUBLE_EQ(needed_key_fraction(TokenSplit::contiguous, 4 * ranks, ranks), 0.5);
+    EXPECT_DOUBLE_EQ(needed_key_fraction(TokenSplit::zigzag, 4 * ranks, ranks), 0.75);
+  }
+  EXPECT_DOUBLE_EQ(needed_key_fraction(TokenSplit::zigzag, 8, 1), 1);
+}
+
+TEST(Balance, LengthsThatDoNotDivideNameTheNearestValidOne) {
+  try {
+    causal_pairs(TokenSplit::zigzag, 32769, 4);
+    FAIL() << "32,769 tokens do not split into 8 chunks";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("multiple of 8, the nearest is 32768"));
+  }
+  EXPECT_THROW(causal_pairs(TokenSplit::contiguous, 0, 4), Error);
+  EXPECT_THROW(count_causal_pairs(TokenSplit::striped, 16, 0), Error);
+}
+
+}  // namespace
+}  // namespace megatoken
