@@ -40,9 +40,8 @@ if(MEGATOKEN_CUDA)
     message(FATAL_ERROR "nvcc ${CMAKE_CUDA_COMPILER_VERSION} is too old for sm_100a: 12.8 or newer is needed, or the cpu preset")
   endif()
   find_package(CUDAToolkit REQUIRED)
-  target_compile_features(megatoken_options INTERFACE cuda_std_20)
-  target_compile_options(megatoken_options INTERFACE
-    $<$<COMPILE_LANGUAGE:CUDA>:--Werror=all-warnings --extended-lambda --expt-relaxed-constexpr -Xcompiler=-Wall,-Wextra,-Wno-unused-parameter>)
+  target_compile_options(megatoken_options INTERFACE  # CMake 3.25 does not know that nvcc can do C++20, so the flag is spelt out
+    $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20 --Werror=all-warnings --extended-lambda --expt-relaxed-constexpr -Xcompiler=-Wall,-Wextra,-Wno-unused-parameter>)
   target_compile_definitions(megatoken_options INTERFACE MEGATOKEN_WITH_CUDA=1)
   target_link_libraries(megatoken_options INTERFACE CUDA::cudart_static)
 endif()

@@ -20,7 +20,7 @@ function(megatoken_floor name)
     list(APPEND sources ${kernels})
   endif()
   if(NOT sources)  # a floor nobody has moved into
-    file(TOUCH ${CMAKE_BINARY_DIR}/generated/empty.cpp)
+    file(WRITE ${CMAKE_BINARY_DIR}/generated/empty.cpp "")
     set(sources ${CMAKE_BINARY_DIR}/generated/empty.cpp)
   endif()
   add_library(floor_${name} OBJECT ${sources})
