@@ -42,6 +42,7 @@ if(MEGATOKEN_CUDA)
   find_package(CUDAToolkit REQUIRED)
   target_compile_options(megatoken_options INTERFACE  # CMake 3.25 does not know that nvcc can do C++20, so the flag is spelt out
     $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20 --Werror=all-warnings --extended-lambda --expt-relaxed-constexpr -Xcompiler=-Wall,-Wextra,-Wno-unused-parameter>)
-  target_compile_definitions(megatoken_options INTERFACE MEGATOKEN_WITH_CUDA=1)
+  target_compile_definitions(megatoken_options INTERFACE MEGATOKEN_WITH_CUDA=1
+    $<$<COMPILE_LANGUAGE:CUDA>:FMT_USE_CONSTEXPR=1>)  # fmt 9 switches constexpr off for nvcc, then calls itself from constexpr functions
   target_link_libraries(megatoken_options INTERFACE CUDA::cudart_static)
 endif()
