@@ -1,7 +1,6 @@
 // Causal work per rank: counted, in closed form, and against golden numbers.
 #include "reference/schemes/balance.hpp"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <set>
@@ -11,8 +10,7 @@
 namespace megatoken {
 namespace {
 
-using testing::Each;
-using testing::ElementsAre;
+using Counts = std::vector<int64_t>;
 constexpr TokenSplit kSplits[] = {TokenSplit::contiguous, TokenSplit::zigzag, TokenSplit::striped};
 
 TEST(Balance, EverySplitPlacesEveryTokenOnce) {
@@ -40,20 +38,20 @@ TEST(Balance, ClosedFormsEqualCounting) {
 
 TEST(Balance, SixteenTokensOnFourRanksAreTenTwentySixFortyTwoFiftyEight) {
   const auto contiguous = causal_pairs(TokenSplit::contiguous, 16, 4), zigzag = causal_pairs(TokenSplit::zigzag, 16, 4);
-  EXPECT_THAT(contiguous.per_rank(), ElementsAre(10, 26, 42, 58));
-  EXPECT_THAT(contiguous.per_step(), ElementsAre(10, 16, 16, 16));
+  EXPECT_EQ(contiguous.per_rank(), (Counts{10, 26, 42, 58}));
+  EXPECT_EQ(contiguous.per_step(), (Counts{10, 16, 16, 16}));
   EXPECT_EQ(contiguous.step_sum(), 58);
   EXPECT_NEAR(contiguous.max_over_mean(), 1.70588, 5e-6);
-  EXPECT_THAT(zigzag.per_rank(), Each(34));
-  EXPECT_THAT(zigzag.per_step(), ElementsAre(10, 8, 8, 8));
+  EXPECT_EQ(zigzag.per_rank(), Counts(4, 34));
+  EXPECT_EQ(zigzag.per_step(), (Counts{10, 8, 8, 8}));
   EXPECT_EQ(zigzag.step_sum(), 34);
 }
 
 TEST(Balance, ThirtyTwoTokensOnEightRanks) {
   const auto contiguous = causal_pairs(TokenSplit::contiguous, 32, 8), zigzag = causal_pairs(TokenSplit::zigzag, 32, 8);
-  EXPECT_THAT(contiguous.per_rank(), ElementsAre(10, 26, 42, 58, 74, 90, 106, 122));
+  EXPECT_EQ(contiguous.per_rank(), (Counts{10, 26, 42, 58, 74, 90, 106, 122}));
   EXPECT_EQ(contiguous.step_sum(), 122);
-  EXPECT_THAT(zigzag.per_rank(), Each(66));
+  EXPECT_EQ(zigzag.per_rank(), Counts(8, 66));
   EXPECT_EQ(zigzag.step_sum(), 66);
 }
 
@@ -70,7 +68,7 @@ TEST(Balance, FurtherGoldenRowsAgree) {
     EXPECT_EQ(contiguous.per_rank().back(), row.slowest);
     EXPECT_EQ(contiguous.step_sum(), row.slowest);
     EXPECT_NEAR(contiguous.max_over_mean(), row.max_over_mean, 5e-5);
-    EXPECT_THAT(zigzag.per_rank(), Each(row.zigzag));
+    EXPECT_EQ(zigzag.per_rank(), Counts(row.ranks, row.zigzag));
     EXPECT_EQ(zigzag.step_sum(), row.zigzag);
   }
 }
@@ -80,7 +78,7 @@ TEST(Balance, ZigZagStepSumEqualsThePerRankSum) {
     for (int64_t a : {1, 2, 3, 7, 64}) {
       const auto zigzag = causal_pairs(TokenSplit::zigzag, 2 * ranks * a, ranks);
       EXPECT_EQ(zigzag.step_sum(), (2 * ranks - 1) * a * a + a * (a + 1));
-      EXPECT_THAT(zigzag.per_rank(), Each(zigzag.step_sum()));
+      EXPECT_EQ(zigzag.per_rank(), Counts(ranks, zigzag.step_sum()));
     }
 }
 
@@ -111,7 +109,7 @@ TEST(Balance, LengthsThatDoNotDivideNameTheNearestValidOne) {
     causal_pairs(TokenSplit::zigzag, 32769, 4);
     FAIL() << "32,769 tokens do not split into 8 chunks";
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr("multiple of 8, the nearest is 32768"));
+    EXPECT_NE(std::string(error.what()).find("multiple of 8, the nearest is 32768"), std::string::npos) << error.what();
   }
   EXPECT_THROW(causal_pairs(TokenSplit::contiguous, 0, 4), Error);
   EXPECT_THROW(count_causal_pairs(TokenSplit::striped, 16, 0), Error);
