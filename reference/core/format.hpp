@@ -1,7 +1,8 @@
 // Text formatting: fmt's compile-time checked format strings, with the engine compiled once (format.cpp).
 #pragma once
 #ifdef __CUDACC__
-#define FMT_CONSTEVAL  // nvcc rejects fmt's compile-time check of format strings; the host compiler still does it in .cpp files
+#define FMT_USE_CONSTEXPR 1
+#define FMT_CONSTEVAL  // nvcc rejects the compile-time check of format strings; the host compiler still does it in .cpp files
 #endif
 #include <fmt/core.h>
 

@@ -1,0 +1,63 @@
+#include "reference/core/component.hpp"
+
+#include "reference/core/names.hpp"
+
+namespace megatoken {
+
+std::string to_string(Phase phase) { return phase == Phase::Forward ? "fwd" : phase == Phase::Backward ? "bwd" : "fwd_bwd"; }
+
+Phase parse_phase(const std::string& name) {
+  for (Phase phase : {Phase::Forward, Phase::Backward, Phase::Both})
+    if (name == to_string(phase)) return phase;
+  throw_unknown_name("phase", name, {"fwd", "bwd", "fwd_bwd"});
+}
+
+DType dtype_of(const Field& field, DType case_dtype) {
+  switch (field.kind) {
+    case Kind::Data: return case_dtype;
+    case Kind::Accum: return accumulator_of(case_dtype);
+    default: return DType::I32;
+  }
+}
+
+size_t Component::index(const std::string& field) const {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < fields.size(); ++i) {
+    if (fields[i].name == field) return i;
+    names.push_back(fields[i].name);
+  }
+  throw_unknown_name("tensor of " + name, field, names);
+}
+
+Axes Component::complete(const Axes& given) const {
+  Axes full = complete_axes(axes, given, name);
+  if (validate) validate(full);
+  return full;
+}
+
+bool Component::present(const Field& field, const Axes& values) const { return field.when.empty() || values.real(field.when) != 0; }
+
+Dims Component::shape(const Field& field, const Axes& values) const {
+  Dims dims;
+  for (const auto& word : split(field.axes, ' ')) {
+    if (word.empty()) continue;
+    dims.push_back(std::isdigit(static_cast<unsigned char>(word[0])) ? std::stoll(word) : values[word]);
+  }
+  return dims;
+}
+
+int Component::axis_position(const Field& field, const std::string& axis) {
+  const auto words = split(field.axes, ' ');
+  for (size_t i = 0; i < words.size(); ++i)
+    if (words[i] == axis) return static_cast<int>(i);
+  return -1;
+}
+
+const Component& find_component(const std::string& name) {
+  if (const auto* component = Registry<Component>::instance().find(name)) return *component;
+  std::vector<std::string> names;
+  for (const auto* c : Registry<Component>::instance().all()) names.push_back(c->name);
+  throw_unknown_name("component", name, names);
+}
+
+}  // namespace megatoken
