@@ -82,6 +82,7 @@ struct Component {
   std::function<bool(const Axes&)> causal;
   std::vector<std::string> token_axes;                                 // {"t", "s"}: what a sequence is sharded along
   std::vector<std::string> examples;                                   // small axis strings at the borders, for exhaustive tests
+  std::string judging;                                                 // axes at which planted faults are judged: every feature on, quick
 
   const std::string& label() const { return name; }
   /// Index into fields; throws for unknown names.

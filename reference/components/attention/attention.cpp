@@ -175,6 +175,7 @@ Component description() {
   c.examples = {"b=1 t=1 h=1 d=1",          "b=2 t=7 h=2 hk=1 d=3 dv=2", "b=1 t=9 h=4 hk=2 d=4 causal=0",   "b=3 t=13 h=3 hk=3 d=2 docs=4",
                 "b=2 t=8 h=2 d=5 docs=3 causal=0", "b=1 t=6 s=11 h=2 d=4",      "b=1 t=11 s=5 h=2 hk=1 d=4 causal=0", "b=1 t=0 h=1 d=4",
                 "b=1 t=5 h=2 d=4 docs=9",   "b=1 t=10 h=2 d=4 scale=-0.7"};
+  c.judging = "b=2 t=160 h=4 hk=2 d=16 docs=3";
   return c;
 }
 
