@@ -115,7 +115,7 @@ AttentionConfig read_attention(const Fields& f, bool qk_norm) {
 
 void read_dense(const Fields& f, ModelConfig& model) {
   model.attention = read_attention(f, model.model_type.starts_with("qwen3"));
-  model.layers.assign(f.size("num_hidden_layers"), {Mixer::attention, Mlp::dense});
+  model.layers.assign(f.size("num_hidden_layers"), {Mixer::Attention, Mlp::Dense});
 }
 
 void read_qwen3_5(const Fields& f, ModelConfig& model) {
@@ -129,8 +129,8 @@ void read_qwen3_5(const Fields& f, ModelConfig& model) {
   const auto types = f.names("layer_types", layers);
   for (int64_t i = 0; i < layers; ++i) {
     const std::string type = !types.empty() ? types[i] : (i + 1) % interval == 0 ? "full_attention" : "linear_attention";
-    model.layers.push_back({pick<Mixer>(f, "layer_types", type, {{"full_attention", Mixer::attention}, {"linear_attention", Mixer::gated_delta}}),
-                            Mlp::dense});
+    model.layers.push_back({pick<Mixer>(f, "layer_types", type, {{"full_attention", Mixer::Attention}, {"linear_attention", Mixer::GatedDelta}}),
+                            Mlp::Dense});
   }
   model.mtp_layers = f.count_or("mtp_num_hidden_layers", 0);
 }
@@ -163,8 +163,8 @@ void read_glm5_next(const Fields& f, ModelConfig& model) {
     const std::string mixer = !mixers.empty() ? mixers[i] : i % 4 == 3 ? "deepseek_sparse_attention" : "linear_attention";
     const std::string mlp = !mlps.empty() ? mlps[i] : i < dense ? "dense" : "sparse";
     model.layers.push_back(
-        {pick<Mixer>(f, "layer_types", mixer, {{"deepseek_sparse_attention", Mixer::sparse_attention}, {"linear_attention", Mixer::kda}}),
-         pick<Mlp>(f, "mlp_layer_types", mlp, {{"dense", Mlp::dense}, {"sparse", Mlp::experts}})});
+        {pick<Mixer>(f, "layer_types", mixer, {{"deepseek_sparse_attention", Mixer::SparseAttention}, {"linear_attention", Mixer::Kda}}),
+         pick<Mlp>(f, "mlp_layer_types", mlp, {{"dense", Mlp::Dense}, {"sparse", Mlp::Experts}})});
   }
 }
 
@@ -193,15 +193,15 @@ std::string read_file(const std::filesystem::path& path) {
 
 std::string_view name_of(Mixer mixer) {
   switch (mixer) {
-    case Mixer::attention: return "attention";
-    case Mixer::sparse_attention: return "sparse_attention";
-    case Mixer::kda: return "kda";
-    case Mixer::gated_delta: return "gated_delta";
+    case Mixer::Attention: return "attention";
+    case Mixer::SparseAttention: return "sparse_attention";
+    case Mixer::Kda: return "kda";
+    case Mixer::GatedDelta: return "gated_delta";
   }
   return "";
 }
 
-std::string_view name_of(Mlp mlp) { return mlp == Mlp::dense ? "dense" : "experts"; }
+std::string_view name_of(Mlp mlp) { return mlp == Mlp::Dense ? "dense" : "experts"; }
 
 int64_t ModelConfig::count(Mixer mixer) const {
   return std::count_if(layers.begin(), layers.end(), [&](const auto& layer) { return layer.mixer == mixer; });

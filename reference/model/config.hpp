@@ -11,18 +11,18 @@ namespace megatoken {
 
 /// How a layer mixes tokens.
 enum class Mixer {
-  attention,         // softmax attention, grouped key/value heads
-  sparse_attention,  // latent attention over the keys that a pooled indexer selects
-  kda,               // Kimi delta attention: delta rule with a decay per channel
-  gated_delta,       // gated delta rule with one decay per head
+  Attention,        // softmax attention, grouped key/value heads
+  SparseAttention,  // latent attention over the keys that a pooled indexer selects
+  Kda,              // Kimi delta attention: delta rule with a decay per channel
+  GatedDelta,       // gated delta rule with one decay per head
 };
-enum class Mlp { dense, experts };
+enum class Mlp { Dense, Experts };
 std::string_view name_of(Mixer mixer);
 std::string_view name_of(Mlp mlp);
 
 struct LayerConfig {
-  Mixer mixer = Mixer::attention;
-  Mlp mlp = Mlp::dense;
+  Mixer mixer = Mixer::Attention;
+  Mlp mlp = Mlp::Dense;
   bool operator==(const LayerConfig&) const = default;
 };
 

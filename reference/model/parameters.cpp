@@ -56,7 +56,7 @@ int64_t vision_parameters(const VisionConfig& v) {
 /// A multi-token-prediction layer: two norms and a projection of [embedding, hidden], one ordinary layer without stream mixing, a last norm.
 int64_t mtp_parameters(const ModelConfig& model) {
   LayerConfig layer = model.layers.back();
-  layer.mixer = model.sparse ? Mixer::sparse_attention : Mixer::attention;
+  layer.mixer = model.sparse ? Mixer::SparseAttention : Mixer::Attention;
   const LayerParameters counts = count_layer_parameters(model, layer);
   return counts.total() - counts.hyper.total() + 2 * model.c * model.c + 3 * model.c;
 }
@@ -72,15 +72,15 @@ int64_t LayerParameters::active(int64_t experts_per_token) const { return total(
 LayerParameters count_layer_parameters(const ModelConfig& model, LayerConfig layer) {
   LayerParameters counts;
   switch (layer.mixer) {
-    case Mixer::attention: counts.mixer = attention_parameters(model); break;
-    case Mixer::sparse_attention:
+    case Mixer::Attention: counts.mixer = attention_parameters(model); break;
+    case Mixer::SparseAttention:
       counts.mixer = sparse_attention_parameters(model);
       counts.indexer = indexer_parameters(model);
       break;
-    case Mixer::kda: counts.mixer = kda_parameters(model); break;
-    case Mixer::gated_delta: counts.mixer = gated_delta_parameters(model); break;
+    case Mixer::Kda: counts.mixer = kda_parameters(model); break;
+    case Mixer::GatedDelta: counts.mixer = gated_delta_parameters(model); break;
   }
-  if (layer.mlp == Mlp::dense) {
+  if (layer.mlp == Mlp::Dense) {
     counts.mlp.split = 3 * model.c * model.intermediate;
   } else {
     const ExpertsConfig& x = *model.experts;

@@ -10,7 +10,7 @@ namespace megatoken {
 namespace {
 
 void check_divides(TokenSplit split, int64_t t, int64_t ranks) {
-  const int64_t unit = split == TokenSplit::zigzag ? 2 * ranks : ranks;
+  const int64_t unit = split == TokenSplit::Zigzag ? 2 * ranks : ranks;
   MEGATOKEN_CHECK(ranks >= 1, "a sequence over {} ranks: at least 1 rank is needed", ranks);
   MEGATOKEN_CHECK(t > 0 && t % unit == 0, "{} tokens over {} ranks: the length must be a multiple of {}, the nearest is {}", t, ranks, unit,
                   std::max<int64_t>(1, (t + unit / 2) / unit) * unit);
@@ -23,9 +23,9 @@ int64_t triangle(int64_t n) { return n * (n + 1) / 2; }
 int64_t token_position(TokenSplit split, int64_t t, int64_t ranks, int64_t rank, int64_t row) {
   const int64_t n = t / ranks;
   switch (split) {
-    case TokenSplit::contiguous: return rank * n + row;
-    case TokenSplit::striped: return row * ranks + rank;
-    case TokenSplit::zigzag: break;
+    case TokenSplit::Contiguous: return rank * n + row;
+    case TokenSplit::Striped: return row * ranks + rank;
+    case TokenSplit::Zigzag: break;
   }
   const int64_t a = n / 2;
   return row < a ? rank * a + row : (2 * ranks - 1 - rank) * a + row - a;
@@ -83,9 +83,9 @@ PairCounts causal_pairs(TokenSplit split, int64_t t, int64_t ranks) {
       const bool keys_come_earlier = step <= rank;  // the block is from this or a lower rank
       int64_t& pairs = counts.pairs[step][rank];
       switch (split) {
-        case TokenSplit::contiguous: pairs = step == 0 ? triangle(n) : keys_come_earlier ? n * n : 0; break;
-        case TokenSplit::zigzag: pairs = step == 0 ? a * a + 2 * triangle(a) : 2 * a * a; break;
-        case TokenSplit::striped: pairs = keys_come_earlier ? triangle(n) : triangle(n - 1); break;
+        case TokenSplit::Contiguous: pairs = step == 0 ? triangle(n) : keys_come_earlier ? n * n : 0; break;
+        case TokenSplit::Zigzag: pairs = step == 0 ? a * a + 2 * triangle(a) : 2 * a * a; break;
+        case TokenSplit::Striped: pairs = keys_come_earlier ? triangle(n) : triangle(n - 1); break;
       }
     }
   return counts;

@@ -7,8 +7,8 @@
 
 namespace megatoken {
 
-/// contiguous: rank q holds [q·n, (q+1)·n). zigzag: 2r chunks, rank q holds chunks q and 2r−1−q. striped: token i is on rank i mod r.
-enum class TokenSplit { contiguous, zigzag, striped };
+/// Contiguous: rank q holds [q·n, (q+1)·n). Zigzag: 2r chunks, rank q holds chunks q and 2r−1−q. Striped: token i is on rank i mod r.
+enum class TokenSplit { Contiguous, Zigzag, Striped };
 
 /// Global position of local row `row` of `rank`. t must be a multiple of r, for zigzag of 2r.
 int64_t token_position(TokenSplit split, int64_t t, int64_t ranks, int64_t rank, int64_t row);

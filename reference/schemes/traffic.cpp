@@ -27,7 +27,7 @@ int64_t ring_forward_bytes(const AttentionTraffic& a, int64_t ranks) { return (r
 
 int64_t ring_backward_bytes(const AttentionTraffic& a, int64_t ranks, RingBackward schedule) {
   if (ranks == 1) return 0;
-  const int64_t gradient_hops = schedule == RingBackward::same_direction ? ranks : ranks - 1;
+  const int64_t gradient_hops = schedule == RingBackward::SameDirection ? ranks : ranks - 1;
   return (ranks - 1) * kv_block_bytes(a) + gradient_hops * kv_gradient_block_bytes(a);
 }
 
@@ -74,7 +74,7 @@ int64_t tensor_parallel_unit_bytes(int64_t b, int64_t t, int64_t c, int64_t elem
 }
 
 DirectionBytes tensor_parallel_layer_bytes(int64_t unit, TensorParallel mode) {
-  return {4 * unit, mode == TensorParallel::regather ? 6 * unit : 4 * unit};
+  return {4 * unit, mode == TensorParallel::Regather ? 6 * unit : 4 * unit};
 }
 
 int64_t expert_dispatch_bytes(int64_t t, int64_t experts_per_token, int64_t ranks, int64_t c, int64_t element_bytes) {

@@ -37,11 +37,11 @@ int64_t kv_gradient_block_bytes(const AttentionTraffic& a);  // the same in grad
 /// Ring forward, contiguous or zig-zag alike: the block makes r−1 hops.
 int64_t ring_forward_bytes(const AttentionTraffic& a, int64_t ranks);
 
-/// How the backward ring turns. same_direction repeats the forward rotation, so dk, dv make r hops (the last one brings them home);
-/// reverse_direction starts from the block received last in the forward, so dk, dv make r−1 hops.
-enum class RingBackward { same_direction, reverse_direction };
-int64_t ring_backward_bytes(const AttentionTraffic& a, int64_t ranks, RingBackward schedule = RingBackward::reverse_direction);
-DirectionBytes ring_bytes(const AttentionTraffic& a, int64_t ranks, RingBackward schedule = RingBackward::reverse_direction);
+/// How the backward ring turns. SameDirection repeats the forward rotation, so dk, dv make r hops (the last one brings them home);
+/// ReverseDirection starts from the block received last in the forward, so dk, dv make r−1 hops.
+enum class RingBackward { SameDirection, ReverseDirection };
+int64_t ring_backward_bytes(const AttentionTraffic& a, int64_t ranks, RingBackward schedule = RingBackward::ReverseDirection);
+DirectionBytes ring_bytes(const AttentionTraffic& a, int64_t ranks, RingBackward schedule = RingBackward::ReverseDirection);
 
 /// Gather k, v of all ranks in every layer: forward (r−1)·block; backward gathers again and reduce-scatters dk, dv.
 DirectionBytes all_gather_kv_bytes(const AttentionTraffic& a, int64_t ranks);
@@ -60,7 +60,7 @@ struct UspBytes {
   DirectionBytes all_to_all, ring;
   DirectionBytes total() const { return {all_to_all.forward + ring.forward, all_to_all.backward + ring.backward}; }
 };
-UspBytes usp_bytes(const AttentionTraffic& a, int64_t ulysses, int64_t ring, RingBackward schedule = RingBackward::reverse_direction);
+UspBytes usp_bytes(const AttentionTraffic& a, int64_t ulysses, int64_t ring, RingBackward schedule = RingBackward::ReverseDirection);
 
 /// Ranks at which Ulysses without replication becomes as cheap as the ring: 1 + h/hk.
 double ulysses_ring_crossover(int64_t h, int64_t hk);
@@ -72,9 +72,9 @@ double ulysses_ring_crossover_replicated(int64_t h, int64_t hk);
 int64_t tensor_parallel_unit_bytes(int64_t b, int64_t t, int64_t c, int64_t element_bytes, int64_t ranks);
 
 /// Units per layer with two column→row parallel blocks (attention, mlp).
-///   all_reduce: 2 + 2 all-reduces. nominal: each becomes a reduce-scatter and an all-gather, 4 + 4 units. regather: the backward
+///   AllReduce: 2 + 2 all-reduces. Nominal: each becomes a reduce-scatter and an all-gather, 4 + 4 units. Regather: the backward
 ///   gathers the saved shards again for the weight gradients, 4 + 6 units.
-enum class TensorParallel { all_reduce, nominal, regather };
+enum class TensorParallel { AllReduce, Nominal, Regather };
 DirectionBytes tensor_parallel_layer_bytes(int64_t unit, TensorParallel mode);
 
 // ---- experts -------------------------------------------------------------------------------------------------------------------------

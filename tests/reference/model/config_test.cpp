@@ -39,12 +39,12 @@ std::string dense_with(const std::string& field, const std::string& value) {
 TEST(ModelConfig, ReadsGlm53Flash) {
   const ModelConfig model = load_model_config("glm53_flash");
   EXPECT_EQ(model.layers.size(), 45u);
-  EXPECT_EQ(model.count(Mixer::kda), 34);
-  EXPECT_EQ(model.count(Mixer::sparse_attention), 11);
-  EXPECT_EQ(model.count(Mlp::experts), 42);
-  EXPECT_EQ(model.layers[3], (LayerConfig{Mixer::sparse_attention, Mlp::experts}));
-  EXPECT_EQ(model.layers[2], (LayerConfig{Mixer::kda, Mlp::dense}));
-  EXPECT_EQ(model.layers[44].mixer, Mixer::kda);
+  EXPECT_EQ(model.count(Mixer::Kda), 34);
+  EXPECT_EQ(model.count(Mixer::SparseAttention), 11);
+  EXPECT_EQ(model.count(Mlp::Experts), 42);
+  EXPECT_EQ(model.layers[3], (LayerConfig{Mixer::SparseAttention, Mlp::Experts}));
+  EXPECT_EQ(model.layers[2], (LayerConfig{Mixer::Kda, Mlp::Dense}));
+  EXPECT_EQ(model.layers[44].mixer, Mixer::Kda);
   EXPECT_EQ(model.sparse->selected_keys(), 2051);
   EXPECT_EQ(model.hyper.n, 4);
   EXPECT_EQ(model.delta->lower_bound, -5.0);
@@ -54,9 +54,9 @@ TEST(ModelConfig, ReadsGlm53Flash) {
 TEST(ModelConfig, ReadsTheHybridAnchorThroughItsWrapper) {
   const ModelConfig model = load_model_config("qwen3x_27b");
   EXPECT_EQ(model.name, "qwen3x_27b");
-  EXPECT_EQ(model.count(Mixer::attention), 16);
-  EXPECT_EQ(model.count(Mixer::gated_delta), 48);
-  EXPECT_EQ(model.layers[3].mixer, Mixer::attention);
+  EXPECT_EQ(model.count(Mixer::Attention), 16);
+  EXPECT_EQ(model.count(Mixer::GatedDelta), 48);
+  EXPECT_EQ(model.layers[3].mixer, Mixer::Attention);
   EXPECT_TRUE(model.attention->output_gate);
   EXPECT_TRUE(model.vision.has_value());
 }

@@ -16,9 +16,9 @@ TEST(Parameters, TheAnchorModelHasExactly27781427952) {
   EXPECT_EQ(counts.vision, 460730096);
   EXPECT_EQ(counts.trunk + counts.head, 25624600064);
   EXPECT_EQ(counts.total(), 27781427952);
-  EXPECT_EQ(count_layer_parameters(model, {Mixer::attention, Mlp::dense}).mixer.total(), 104858112);
-  EXPECT_EQ(count_layer_parameters(model, {Mixer::gated_delta, Mlp::dense}).mixer.total(), 115876064);
-  EXPECT_EQ(count_layer_parameters(model, {Mixer::attention, Mlp::dense}).mlp.total(), 267386880);
+  EXPECT_EQ(count_layer_parameters(model, {Mixer::Attention, Mlp::Dense}).mixer.total(), 104858112);
+  EXPECT_EQ(count_layer_parameters(model, {Mixer::GatedDelta, Mlp::Dense}).mixer.total(), 115876064);
+  EXPECT_EQ(count_layer_parameters(model, {Mixer::Attention, Mlp::Dense}).mlp.total(), 267386880);
 }
 
 double millions(int64_t count) { return static_cast<double>(count) / 1e6; }
@@ -26,9 +26,9 @@ double billions(int64_t count) { return static_cast<double>(count) / 1e9; }
 
 TEST(Parameters, Glm53FlashMatchesItsTable) {
   const ModelConfig model = load_model_config("glm53_flash");
-  const LayerParameters kda = count_layer_parameters(model, {Mixer::kda, Mlp::experts});
-  const LayerParameters dsa = count_layer_parameters(model, {Mixer::sparse_attention, Mlp::experts});
-  const LayerParameters dense = count_layer_parameters(model, {Mixer::kda, Mlp::dense});
+  const LayerParameters kda = count_layer_parameters(model, {Mixer::Kda, Mlp::Experts});
+  const LayerParameters dsa = count_layer_parameters(model, {Mixer::SparseAttention, Mlp::Experts});
+  const LayerParameters dense = count_layer_parameters(model, {Mixer::Kda, Mlp::Dense});
   EXPECT_NEAR(millions(kda.mixer.total()), 137.73, 5e-3);
   EXPECT_NEAR(millions(dsa.mixer.total()), 117.44, 5e-3);
   EXPECT_NEAR(millions(dsa.indexer.total()), 7.47, 5e-3);

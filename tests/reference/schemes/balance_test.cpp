@@ -11,7 +11,7 @@ namespace megatoken {
 namespace {
 
 using Counts = std::vector<int64_t>;
-constexpr TokenSplit kSplits[] = {TokenSplit::contiguous, TokenSplit::zigzag, TokenSplit::striped};
+constexpr TokenSplit kSplits[] = {TokenSplit::Contiguous, TokenSplit::Zigzag, TokenSplit::Striped};
 
 TEST(Balance, EverySplitPlacesEveryTokenOnce) {
   for (TokenSplit split : kSplits)
@@ -37,7 +37,7 @@ TEST(Balance, ClosedFormsEqualCounting) {
 }
 
 TEST(Balance, SixteenTokensOnFourRanksAreTenTwentySixFortyTwoFiftyEight) {
-  const auto contiguous = causal_pairs(TokenSplit::contiguous, 16, 4), zigzag = causal_pairs(TokenSplit::zigzag, 16, 4);
+  const auto contiguous = causal_pairs(TokenSplit::Contiguous, 16, 4), zigzag = causal_pairs(TokenSplit::Zigzag, 16, 4);
   EXPECT_EQ(contiguous.per_rank(), (Counts{10, 26, 42, 58}));
   EXPECT_EQ(contiguous.per_step(), (Counts{10, 16, 16, 16}));
   EXPECT_EQ(contiguous.step_sum(), 58);
@@ -48,7 +48,7 @@ TEST(Balance, SixteenTokensOnFourRanksAreTenTwentySixFortyTwoFiftyEight) {
 }
 
 TEST(Balance, ThirtyTwoTokensOnEightRanks) {
-  const auto contiguous = causal_pairs(TokenSplit::contiguous, 32, 8), zigzag = causal_pairs(TokenSplit::zigzag, 32, 8);
+  const auto contiguous = causal_pairs(TokenSplit::Contiguous, 32, 8), zigzag = causal_pairs(TokenSplit::Zigzag, 32, 8);
   EXPECT_EQ(contiguous.per_rank(), (Counts{10, 26, 42, 58, 74, 90, 106, 122}));
   EXPECT_EQ(contiguous.step_sum(), 122);
   EXPECT_EQ(zigzag.per_rank(), Counts(8, 66));
@@ -64,7 +64,7 @@ TEST(Balance, FurtherGoldenRowsAgree) {
   const GoldenRow rows[] = {{32, 4, 228, 132, 1.7273}, {64, 8, 484, 260, 1.8615}, {24, 2, 222, 150, 1.48}, {48, 3, 648, 392, 1.6531}, {60, 5, 654, 366, 1.7869}};
   for (const auto& row : rows) {
     SCOPED_TRACE(row.t);
-    const auto contiguous = causal_pairs(TokenSplit::contiguous, row.t, row.ranks), zigzag = causal_pairs(TokenSplit::zigzag, row.t, row.ranks);
+    const auto contiguous = causal_pairs(TokenSplit::Contiguous, row.t, row.ranks), zigzag = causal_pairs(TokenSplit::Zigzag, row.t, row.ranks);
     EXPECT_EQ(contiguous.per_rank().back(), row.slowest);
     EXPECT_EQ(contiguous.step_sum(), row.slowest);
     EXPECT_NEAR(contiguous.max_over_mean(), row.max_over_mean, 5e-5);
@@ -76,20 +76,20 @@ TEST(Balance, FurtherGoldenRowsAgree) {
 TEST(Balance, ZigZagStepSumEqualsThePerRankSum) {
   for (int64_t ranks = 1; ranks <= 16; ++ranks)
     for (int64_t a : {1, 2, 3, 7, 64}) {
-      const auto zigzag = causal_pairs(TokenSplit::zigzag, 2 * ranks * a, ranks);
+      const auto zigzag = causal_pairs(TokenSplit::Zigzag, 2 * ranks * a, ranks);
       EXPECT_EQ(zigzag.step_sum(), (2 * ranks - 1) * a * a + a * (a + 1));
       EXPECT_EQ(zigzag.per_rank(), Counts(ranks, zigzag.step_sum()));
     }
 }
 
 TEST(Balance, StripedIsBalancedOnlyUpToTheDiagonal) {
-  EXPECT_EQ(causal_pairs(TokenSplit::striped, 16, 4).step_sum(), 40);
-  EXPECT_EQ(causal_pairs(TokenSplit::striped, 32, 8).step_sum(), 80);
+  EXPECT_EQ(causal_pairs(TokenSplit::Striped, 16, 4).step_sum(), 40);
+  EXPECT_EQ(causal_pairs(TokenSplit::Striped, 32, 8).step_sum(), 80);
 }
 
 TEST(Balance, ContiguousTendsToTwoMinusOneOverRanks) {
   for (int64_t ranks : {2, 4, 8}) {
-    const auto counts = causal_pairs(TokenSplit::contiguous, ranks << 16, ranks);
+    const auto counts = causal_pairs(TokenSplit::Contiguous, ranks << 16, ranks);
     EXPECT_NEAR(counts.max_over_mean(), 2 - 1.0 / static_cast<double>(ranks), 1e-4);
     const auto per_rank = counts.per_rank();
     EXPECT_NEAR(static_cast<double>(per_rank.back()) / static_cast<double>(per_rank.front()), static_cast<double>(2 * ranks - 1), 1e-3);
@@ -98,21 +98,21 @@ TEST(Balance, ContiguousTendsToTwoMinusOneOverRanks) {
 
 TEST(Balance, HalfOfAContiguousAndAQuarterOfAZigZagRingIsNotNeeded) {
   for (int64_t ranks : {2, 3, 4, 8}) {
-    EXPECT_DOUBLE_EQ(needed_key_fraction(TokenSplit::contiguous, 4 * ranks, ranks), 0.5);
-    EXPECT_DOUBLE_EQ(needed_key_fraction(TokenSplit::zigzag, 4 * ranks, ranks), 0.75);
+    EXPECT_DOUBLE_EQ(needed_key_fraction(TokenSplit::Contiguous, 4 * ranks, ranks), 0.5);
+    EXPECT_DOUBLE_EQ(needed_key_fraction(TokenSplit::Zigzag, 4 * ranks, ranks), 0.75);
   }
-  EXPECT_DOUBLE_EQ(needed_key_fraction(TokenSplit::zigzag, 8, 1), 1);
+  EXPECT_DOUBLE_EQ(needed_key_fraction(TokenSplit::Zigzag, 8, 1), 1);
 }
 
 TEST(Balance, LengthsThatDoNotDivideNameTheNearestValidOne) {
   try {
-    causal_pairs(TokenSplit::zigzag, 32769, 4);
+    causal_pairs(TokenSplit::Zigzag, 32769, 4);
     FAIL() << "32,769 tokens do not split into 8 chunks";
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("multiple of 8, the nearest is 32768"), std::string::npos) << error.what();
   }
-  EXPECT_THROW(causal_pairs(TokenSplit::contiguous, 0, 4), Error);
-  EXPECT_THROW(count_causal_pairs(TokenSplit::striped, 16, 0), Error);
+  EXPECT_THROW(causal_pairs(TokenSplit::Contiguous, 0, 4), Error);
+  EXPECT_THROW(count_causal_pairs(TokenSplit::Striped, 16, 0), Error);
 }
 
 }  // namespace

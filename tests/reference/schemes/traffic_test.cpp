@@ -19,7 +19,7 @@ AttentionTraffic with_gradient_bytes(AttentionTraffic a, int64_t bytes) {
 TEST(Traffic, RingOfTheAnchorMatchesTheGoldenBytes) {
   EXPECT_EQ(kv_block_bytes(kAnchor), 67108864);
   EXPECT_EQ(ring_forward_bytes(kAnchor, 8), 469762048);
-  EXPECT_EQ(ring_backward_bytes(kAnchor, 8, RingBackward::same_direction), 1543503872);
+  EXPECT_EQ(ring_backward_bytes(kAnchor, 8, RingBackward::SameDirection), 1543503872);
   EXPECT_EQ(ring_backward_bytes(with_gradient_bytes(kAnchor, 2), 8), 939524096);
   EXPECT_EQ(ring_backward_bytes(kAnchor, 8), 1409286144);
 }
@@ -41,7 +41,7 @@ TEST(Traffic, TinyRingsMatchTheGoldenBytes) {
     SCOPED_TRACE(row.ranks);
     row.a.n = row.tokens / row.ranks;
     EXPECT_EQ(ring_forward_bytes(row.a, row.ranks), row.forward);
-    EXPECT_EQ(ring_backward_bytes(row.a, row.ranks, RingBackward::same_direction), row.same_direction_fp32);
+    EXPECT_EQ(ring_backward_bytes(row.a, row.ranks, RingBackward::SameDirection), row.same_direction_fp32);
     EXPECT_EQ(ring_backward_bytes(with_gradient_bytes(row.a, row.a.element_bytes), row.ranks), row.reverse_narrow);
   }
   const AttentionTraffic first{2, 16, 4, 2, 8, 2, 4};
@@ -94,7 +94,7 @@ TEST(Traffic, UspMatchesTheGoldenTable) {
 
 TEST(Traffic, UspWithOneSideOfOneIsThePureForm) {
   for (int64_t ranks : {1, 2, 4, 8, 16})
-    for (RingBackward schedule : {RingBackward::same_direction, RingBackward::reverse_direction}) {
+    for (RingBackward schedule : {RingBackward::SameDirection, RingBackward::ReverseDirection}) {
       const AttentionTraffic a{2, 128, 32, 4, 64, 2, 4};
       EXPECT_EQ(usp_bytes(a, 1, ranks, schedule).total(), ring_bytes(a, ranks, schedule)) << ranks;
       EXPECT_EQ(usp_bytes(a, ranks, 1, schedule).total(), ulysses_bytes(a, ranks)) << ranks;
@@ -111,7 +111,7 @@ TEST(Traffic, RingAndUlyssesMeetAtOnePlusTheGroupSize) {
 }
 
 TEST(Traffic, OneRankSendsNothing) {
-  EXPECT_EQ(ring_bytes(kAnchor, 1, RingBackward::same_direction).total(), 0);
+  EXPECT_EQ(ring_bytes(kAnchor, 1, RingBackward::SameDirection).total(), 0);
   EXPECT_EQ(all_gather_kv_bytes(kAnchor, 1).total(), 0);
   EXPECT_EQ(ulysses_bytes(kAnchor, 1).total(), 0);
   EXPECT_EQ(all_reduce_bytes(1000, 1), 0);
@@ -130,9 +130,9 @@ TEST(Traffic, CollectivesCountTheRingOptimalShare) {
 TEST(Traffic, TensorParallelUnitsMatchTheGoldenBytes) {
   const int64_t unit = tensor_parallel_unit_bytes(1, 4096, 5120, 2, 8);
   EXPECT_EQ(unit, 36700160);
-  EXPECT_EQ(64 * tensor_parallel_layer_bytes(unit, TensorParallel::all_reduce).total(), 18790481920);
-  EXPECT_EQ(64 * tensor_parallel_layer_bytes(unit, TensorParallel::nominal).total(), 18790481920);
-  EXPECT_EQ(64 * tensor_parallel_layer_bytes(unit, TensorParallel::regather).total(), 23488102400);
+  EXPECT_EQ(64 * tensor_parallel_layer_bytes(unit, TensorParallel::AllReduce).total(), 18790481920);
+  EXPECT_EQ(64 * tensor_parallel_layer_bytes(unit, TensorParallel::Nominal).total(), 18790481920);
+  EXPECT_EQ(64 * tensor_parallel_layer_bytes(unit, TensorParallel::Regather).total(), 23488102400);
 }
 
 TEST(Traffic, ExpertDispatchMatchesTheGoldenBytesAndReach) {
