@@ -49,7 +49,7 @@ std::string type_name(const Value& value) {
 }
 
 /// The column type of a new axis; a list of strings cannot be one.
-ColumnType axis_type(const Field& axis) {
+ColumnType axis_type(const NamedValue& axis) {
   constexpr ColumnType kTypes[] = {ColumnType::Int, ColumnType::Float, ColumnType::Bool, ColumnType::String};
   const size_t index = axis.value.variant().index();
   MEGATOKEN_CHECK(index < std::size(kTypes), "axis '{}' is a list: an axis has one value per row", axis.name);

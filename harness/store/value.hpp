@@ -40,14 +40,14 @@ class Value {
   Variant value_;
 };
 
-struct Field {
+struct NamedValue {
   std::string name;
   Value value;
-  bool operator==(const Field&) const = default;
+  bool operator==(const NamedValue&) const = default;
 };
 
 /// In the order they were written.
-using Fields = std::vector<Field>;
+using Fields = std::vector<NamedValue>;
 
 /// The value called `name`, or nullptr.
 const Value* find_field(const Fields& fields, std::string_view name);
