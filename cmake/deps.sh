@@ -1,5 +1,6 @@
+# shellcheck shell=bash disable=SC2154  # log comes from ./run
 # What Megatoken needs from the system, how to see that it is there, and two ways to bring what is missing:
-# installed by apt as root, or unpacked into a prefix without root. Sourced by ./run, which defines say, die and DEPS.
+# installed by apt as root, or unpacked into a prefix without root. Sourced by ./run, which defines say, die, log and DEPS.
 
 # package → the command or header that shows it is there, wherever it came from
 readonly required=(
@@ -76,8 +77,8 @@ install_packages() {
 # The libraries go in whether or not this machine has them, because DIR may be brought to one that has not; tools and Python only where missing.
 fill_prefix() {
   local dir=$1 what=$2 package packages=("${header_packages[@]}") extra=()
-  command -v apt-get >/dev/null && command -v dpkg-deb >/dev/null ||
-    die 5 "this machine has no apt-get and dpkg-deb: run './run deps --prefix DIR' on a Debian or Ubuntu machine and bring DIR here as .deps"
+  command -v apt-get >/dev/null ||
+    die 5 "this machine has no apt-get: run './run deps --prefix DIR' on a Debian or Ubuntu machine and bring DIR here as .deps"
   mkdir -p "$dir/.packages" "$dir/.download"
   dir=$(cd "$dir" && pwd)
   if [[ $what == all ]]; then
@@ -138,7 +139,7 @@ closure() {
 }
 
 fetch_debs() {
-  # shellcheck disable=SC2086  # one word per package
+  # shellcheck disable=SC2046  # one word per package
   (cd "$dir/.download" && "${apt[@]}" download $(sort -u <<<"$names")) >>"$log" 2>&1
 }
 
@@ -160,6 +161,7 @@ wrap_tools() {
   done
   if [[ -d $modules/matplotlib ]]; then
     [[ -e $modules/matplotlib/mpl-data ]] || ln -s ../../../../share/matplotlib/mpl-data "$modules/matplotlib/mpl-data"
+    # shellcheck disable=SC2016  # the wrapper expands these
     write_wrapper plot-python 'env PYTHONPATH="$here/usr/lib/python3/dist-packages${PYTHONPATH:+:$PYTHONPATH}" /usr/bin/python3'
   fi
 }
