@@ -50,12 +50,12 @@ void forward_loops(const Shape& shape, const Tensors& x, Context& context) {
       if (p.visible(b, i, j)) largest = std::max(largest, weight[static_cast<size_t>(j)] = p.score(b, h, i, j));
     Acc sum = 0;
     for (auto& w : weight) sum += w = w == kNone ? Acc{0} : std::exp(w - largest);
-    lse(b, h, i) = sum > 0 ? largest + std::log(sum) : kNone;
+    lse(b, h, i) = sum == 0 ? kNone : largest + std::log(sum);  // a NaN among the scores stays visible
     for (int64_t d = 0; d < shape.dv; ++d) {
       Acc value = 0;
       for (int64_t j = 0; j < shape.s; ++j)
         if (weight[static_cast<size_t>(j)] != 0) value += weight[static_cast<size_t>(j)] * static_cast<Acc>(p.v(b, j, h / shape.group(), d));
-      o(b, i, h, d) = static_cast<Wide>(sum > 0 ? value / sum : Acc{0});
+      o(b, i, h, d) = static_cast<Wide>(sum == 0 ? Acc{0} : value / sum);
     }
   });
 }
