@@ -38,6 +38,7 @@ command -v debootstrap >/dev/null || die 5 "needs debootstrap: apt-get install d
 # In namespaces of our own: mounts and processes vanish with them, also when this script is killed.
 if [[ -z ${MEGATOKEN_FRESH_INSIDE:-} ]]; then
   root=$(mktemp -d "${TMPDIR:-/tmp}/megatoken-fresh.XXXXXX")
+  chmod 755 "$root"
   trap '[[ -n $keep ]] && echo "kept: $root" || rm -rf --one-file-system "$root"' EXIT
   MEGATOKEN_FRESH_INSIDE=$root unshare --mount --pid --fork --kill-child --propagation private "$0" "${arguments[@]}"
   exit
@@ -54,7 +55,7 @@ stage() {
   stages+=("$(printf '%-28s %5d s%s' "$name" $((SECONDS - start)) "$( (( code == 0 )) || echo "   FAILED, exit $code")")")
   return $code
 }
-trap 'printf "\n%s\n" "${stages[@]}"' EXIT
+trap 'echo; printf "%s\n" "${stages[@]}"' EXIT
 
 # The host's own Debian sources, as "URI suite" lines.
 sources() {
