@@ -124,6 +124,7 @@ download() {
 }
 
 # closure PACKAGE...: names to download. Header and static libraries stand alone, apart from Google Benchmark's shared object.
+# Matplotlib's font tools ask for SciPy, which asks for Boost: 500 MB that drawing never touches.
 closure() {
   local package whole=()
   for package in "$@"; do
@@ -135,7 +136,9 @@ closure() {
   if [[ " $* " == *' libbenchmark-dev '* ]]; then
     apt-cache "${apt[@]:1}" depends libbenchmark-dev 2>>"$log" | awk '/Depends: libbenchmark/ {print $2}'
   fi
-  (( ${#whole[@]} == 0 )) || "${apt[@]}" --print-uris -y --no-install-recommends install "${whole[@]}" 2>>"$log" | awk '{sub(/_.*/, "", $2); print $2}'
+  (( ${#whole[@]} > 0 )) || return 0
+  "${apt[@]}" --print-uris -y --no-install-recommends install "${whole[@]}" 2>>"$log" | awk '{sub(/_.*/, "", $2); print $2}' |
+    sed -E '/scipy|pythran|boost|sympy|mpmath/d'
 }
 
 fetch_debs() {
@@ -162,7 +165,7 @@ wrap_tools() {
   if [[ -d $modules/matplotlib ]]; then
     [[ -e $modules/matplotlib/mpl-data ]] || ln -s ../../../../share/matplotlib/mpl-data "$modules/matplotlib/mpl-data"
     # shellcheck disable=SC2016  # the wrapper expands these
-    write_wrapper plot-python 'env PYTHONPATH="$here/usr/lib/python3/dist-packages${PYTHONPATH:+:$PYTHONPATH}" /usr/bin/python3'
+    write_wrapper plot-python 'env MATPLOTLIBRC="$here/etc" PYTHONPATH="$here/usr/lib/python3/dist-packages${PYTHONPATH:+:$PYTHONPATH}" /usr/bin/python3'
   fi
 }
 
@@ -170,8 +173,11 @@ write_wrapper() {
   cat >"$dir/bin/$1" <<END
 #!/bin/sh
 here=\$(cd "\$(dirname "\$0")/.." && pwd)
-libraries=\$here/usr/lib/\$(uname -m)-linux-gnu
-export LD_LIBRARY_PATH="\$libraries:\$libraries/blas:\$libraries/lapack\${LD_LIBRARY_PATH:+:\$LD_LIBRARY_PATH}"
+machine=\$(uname -m)-linux-gnu
+for folder in lib/\$machine usr/lib/\$machine/lapack usr/lib/\$machine/blas usr/lib/\$machine; do
+  LD_LIBRARY_PATH=\$here/\$folder\${LD_LIBRARY_PATH:+:\$LD_LIBRARY_PATH}
+done
+export LD_LIBRARY_PATH
 exec $2 "\$@"
 END
   chmod +x "$dir/bin/$1"
