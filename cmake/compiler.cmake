@@ -20,7 +20,7 @@ if(MEGATOKEN_SANITIZE)
   target_link_options(megatoken_options INTERFACE -fsanitize=${MEGATOKEN_SANITIZE})
 endif()
 
-find_program(CCACHE ccache)
+find_program(CCACHE ccache HINTS ${MEGATOKEN_DEPS}/bin NO_CMAKE_PATH NO_CMAKE_SYSTEM_PATH NO_CACHE)
 if(CCACHE)
   # Paths below the root are cached relative to it, so clones in different folders share objects.
   set(launcher ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${CCACHE})
