@@ -4,6 +4,18 @@
 
 namespace megatoken {
 
+Axes local_axes(const Component& component, const Axes& global, const Layout& layout) {
+  Axes local = global;
+  for (const auto& axis : component.token_axes) local.set(axis, static_cast<double>(layout.local_rows()));
+  return local;
+}
+
+int token_axis(const Component& component, const Field& field) {
+  for (const auto& axis : component.token_axes)
+    if (const int position = Component::axis_position(field, axis); position >= 0) return position;
+  return -1;
+}
+
 std::vector<const Scheme*> schemes_of(const std::string& component) {
   std::vector<const Scheme*> found;
   for (const auto* scheme : Registry<Scheme>::instance().all())

@@ -27,14 +27,21 @@ struct SchemeCall {
 struct Scheme {
   std::string name, component, about;      // component "*": any with token axes
   bool deterministic = true;               // run to run, for a fixed number of ranks
-  std::function<std::string(const Axes&, int ranks)> refuse;
-  std::function<Layout(const Axes&, int ranks)> layout;
+  std::function<std::string(const Component&, const Axes&, int ranks)> refuse;  // why a case is not supported; "" or absent: it is
+  std::function<Layout(const Component&, const Axes&, int ranks)> layout;
   std::function<void(const SchemeCall&)> forward, backward;
+  /// Bytes of Context::workspace that one rank needs, those of the block variant included; absent: none.
+  std::function<int64_t(const Variant& block, const Axes& local, DType, int ranks, Phase)> workspace;
   /// Bytes one rank sends in forward or backward: what the ledger must show, exactly.
   std::function<int64_t(const Component&, const Axes&, DType, int ranks, Phase)> bytes_sent;
 
   std::string label() const { return component + "@" + name; }
 };
+
+/// The axes of one rank: every token axis at the layout's local rows.
+Axes local_axes(const Component& component, const Axes& global, const Layout& layout);
+/// Position of the token axis in the layout of a field, −1 when the field has none: it is replicated.
+int token_axis(const Component& component, const Field& field);
 
 /// The scheme of that name for a component: its own, or one for every component. Throws with the nearest names.
 const Scheme& find_scheme(const std::string& component, const std::string& name);
