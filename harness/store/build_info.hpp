@@ -6,6 +6,7 @@
 namespace megatoken {
 
 struct BuildInfo {
+  std::string version;                   // "0.1.0"
   std::string git_commit, git_branch;    // empty outside a git checkout
   bool git_dirty = false;                // tracked changes or new files
   std::string diff_sha256;               // of those changes; empty when clean

@@ -46,7 +46,7 @@ class ResultFile {
 
   ResultFile(ResultFile&&) = default;
   ResultFile& operator=(ResultFile&&) = delete;
-  /// A run that was not finished is written as "aborted", as far as the disk allows.
+  /// A run that was not finished is written as "aborted", without the rows after the last checkpoint, as far as the disk allows.
   ~ResultFile();
 
   const std::string& path() const { return path_; }
@@ -70,10 +70,13 @@ class ResultFile {
  private:
   ResultFile(std::string path, ResultData data);
   void write(bool create);
+  void mark_finished_cases();
+  void drop_unfinished_case();
 
   std::string path_;
   std::unique_ptr<ResultData> data_;  // stays at one address, so that references to tables survive a move of the file
   std::vector<SavedTensor> unsaved_;
+  std::vector<int64_t> whole_rows_;  // of each table at the last checkpoint: rows of finished cases
   std::set<std::string> tensor_names_;
   std::optional<std::pair<uint64_t, uint64_t>> identity_;  // device and inode of the file this run wrote last
   std::chrono::steady_clock::time_point written_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <set>
 #include <toml++/toml.h>
 
@@ -113,6 +114,12 @@ const TableSchema& ResultSchema::table(std::string_view name) const {
 std::string ResultSchema::axis_meaning(const std::string& axis) const {
   const auto found = std::ranges::find(axes, axis, &std::pair<std::string, std::string>::first);
   return found == axes.end() ? axis : found->second;
+}
+
+std::pair<int, int> parse_version(const std::string& version) {
+  int major = 0, minor = 0, end = 0;
+  const bool good = std::sscanf(version.c_str(), "%4d.%4d%n", &major, &minor, &end) == 2 && static_cast<size_t>(end) == version.size();
+  return good && major >= 0 && minor >= 0 ? std::pair{major, minor} : std::pair{0, 0};
 }
 
 const ResultSchema& result_schema() {

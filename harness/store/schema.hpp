@@ -2,6 +2,7 @@
 #pragma once
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace megatoken {
@@ -34,6 +35,9 @@ struct ResultSchema {
   /// "tokens" for t; the name itself for an axis the schema does not list.
   std::string axis_meaning(const std::string& axis) const;
 };
+
+/// "1.2" → {1, 2}; {0, 0} when it is no version.
+std::pair<int, int> parse_version(const std::string& version);
 
 /// The schema this program writes.
 const ResultSchema& result_schema();

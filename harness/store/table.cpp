@@ -69,7 +69,7 @@ int64_t length(const Column& column) {
   return std::visit([](const auto& data) { return static_cast<int64_t>(data.size()); }, column.data);
 }
 
-void extend(Column& column, int64_t rows) {
+void resize(Column& column, int64_t rows) {
   const auto size = static_cast<size_t>(rows);
   if (auto* ints = std::get_if<std::vector<int64_t>>(&column.data)) ints->resize(size, -1);
   if (auto* floats = std::get_if<std::vector<double>>(&column.data)) floats->resize(size, std::numeric_limits<double>::quiet_NaN());
@@ -92,11 +92,11 @@ int64_t Table::append(const Fields& fields, const Fields& axes) {
   auto cells = resolve(fields, false, added);
   auto axis_cells = resolve(axes, true, added);
   for (auto& column : added) {
-    extend(column, rows_);
+    resize(column, rows_);
     columns_.push_back(std::move(column));
   }
   ++rows_;
-  for (auto& column : columns_) extend(column, rows_);
+  for (auto& column : columns_) resize(column, rows_);
   store(rows_ - 1, std::move(cells));
   store(rows_ - 1, std::move(axis_cells));
   return rows_ - 1;
@@ -106,6 +106,11 @@ void Table::set(int64_t row, const Fields& fields) {
   MEGATOKEN_CHECK(row >= 0 && row < rows_, "table '{}' has {} rows, row {} was to be changed", name(), rows_, row);
   std::vector<Column> added;
   store(row, resolve(fields, false, added));
+}
+
+void Table::truncate(int64_t rows) {
+  rows_ = std::min(rows_, rows);
+  for (auto& column : columns_) resize(column, rows_);
 }
 
 std::vector<Table::Cell> Table::resolve(const Fields& fields, bool new_axes, std::vector<Column>& added) const {

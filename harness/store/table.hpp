@@ -37,6 +37,8 @@ class Table {
   int64_t append(const Fields& fields, const Fields& axes = {});
   /// Changes values of an existing row.
   void set(int64_t row, const Fields& fields);
+  /// Drops the rows from `rows` on.
+  void truncate(int64_t rows);
 
   /// Column by name; throws with the nearest names when there is none.
   const Column& column(std::string_view name) const;
@@ -63,7 +65,7 @@ class Table {
 /// An empty column of this schema.
 Column make_column(ColumnSchema schema);
 int64_t length(const Column& column);
-/// Appends missing values until the column has `rows` of them.
-void extend(Column& column, int64_t rows);
+/// Cuts the column to `rows`, or appends missing values until it has so many.
+void resize(Column& column, int64_t rows);
 
 }  // namespace megatoken

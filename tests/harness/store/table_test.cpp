@@ -74,7 +74,7 @@ TEST(Table, ChangesARow) {
 
 TEST(Table, RefusesColumnsOfDifferentLength) {
   std::vector<Column> columns{make_column({"a", ColumnType::Int, "1", "m"}), make_column({"b", ColumnType::String, "", "m"})};
-  extend(columns[0], 3);
+  resize(columns[0], 3);
   EXPECT_TRUE(contains(usage_error([&] { Table(result_schema().table("memory"), columns); }), "'b' has 0 rows, 'a' has 3"));
 }
 
