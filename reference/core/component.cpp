@@ -37,6 +37,13 @@ Axes Component::complete(const Axes& given) const {
 
 bool Component::present(const Field& field, const Axes& values) const { return field.when.empty() || values.real(field.when) != 0; }
 
+Axes Component::shortened(const Axes& values, int64_t tokens) const {
+  if (shorten) return shorten(values, tokens);
+  Axes result = values;
+  for (const auto& axis : token_axes) result.set(axis, static_cast<double>(std::min(values[axis], tokens)));
+  return result;
+}
+
 Dims Component::shape(const Field& field, const Axes& values) const {
   Dims dims;
   for (const auto& word : split(field.axes, ' ')) {

@@ -81,6 +81,8 @@ struct Component {
   /// Token axes: cutting them short must not change what comes before (strategy prefix); "" when not causal.
   std::function<bool(const Axes&)> causal;
   std::vector<std::string> token_axes;                                 // {"t", "s"}: what a sequence is sharded along
+  /// Axes of the same problem cut to its first `tokens` tokens; absent: every token axis is cut. Used by prefix and shift.
+  std::function<Axes(const Axes&, int64_t tokens)> shorten;
   std::vector<std::string> examples;                                   // small axis strings at the borders, for exhaustive tests
   std::string judging;                                                 // axes at which planted faults are judged: every feature on, quick
 
@@ -90,6 +92,7 @@ struct Component {
   /// Complete axes with defaults, checked.
   Axes complete(const Axes& given) const;
   bool present(const Field& field, const Axes& axes) const;
+  Axes shortened(const Axes& axes, int64_t tokens) const;
   Dims shape(const Field& field, const Axes& axes) const;
   /// Position of an axis in the layout of a field, −1 when it has none.
   static int axis_position(const Field& field, const std::string& axis);
