@@ -41,7 +41,7 @@ std::string Subject::unsupported(const Axes& axes, DType dtype, Phase phase) con
   if (!scheme) return "";
   if (phase != Phase::Forward && !scheme->backward) return format("unsupported: scheme {} has no backward", scheme->name);
   if (variant.device == Device::Gpu) return "unsupported: the local communicator moves host tensors";
-  const std::string reason = scheme->refuse ? scheme->refuse(axes, ranks) : "";
+  const std::string reason = scheme->refuse ? scheme->refuse(*component, axes, ranks) : "";
   return reason.empty() ? "" : "unsupported: " + reason;
 }
 

@@ -1,7 +1,6 @@
 #include "harness/run/rows.hpp"
 
 #include <algorithm>
-#include <ctime>
 
 namespace megatoken {
 namespace {
@@ -33,13 +32,6 @@ Fields timing_fields(const Case& test, const Timing& timing, const Prediction& p
 
 }  // namespace
 
-std::string utc_now() {
-  const std::time_t now = std::time(nullptr);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", std::gmtime(&now));
-  return text;
-}
-
 Prediction predict(const Case& test) {
   const Component& component = find_component(test.component);
   const Variant& variant = find_variant(test.component, test.variant);
@@ -54,7 +46,7 @@ Prediction predict(const Case& test) {
   if (variant.workspace) result.memory += variant.workspace(test.axes, test.dtype, test.phase);
   if (!test.scheme.empty()) {
     const Scheme& scheme = find_scheme(test.component, test.scheme);
-    const bool possible = scheme.bytes_sent && (!scheme.refuse || scheme.refuse(test.axes, test.ranks).empty());
+    const bool possible = scheme.bytes_sent && (!scheme.refuse || scheme.refuse(component, test.axes, test.ranks).empty());
     if (possible) {
       result.sent = 0;
       for (Phase phase : {Phase::Forward, Phase::Backward})

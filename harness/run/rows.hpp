@@ -22,7 +22,4 @@ void append_faults(ResultFile& file, const FaultReport& report);
 /// Copies all rows of another file (an isolated case) into this one; row numbers are adjusted.
 void merge_rows(ResultFile& file, const ResultReader& other);
 
-/// "2026-11-30T16:20:00Z"
-std::string utc_now();
-
 }  // namespace megatoken
