@@ -5,7 +5,7 @@ import numpy
 from matplotlib.lines import Line2D
 
 from reports import look
-from reports.series import SLOPE_SPAN, is_verified
+from reports.series import SLOPE_SPAN, device_of, is_verified
 
 DIRECT = 5  # up to so many curves are labelled where they end; more get a legend
 LINE_HEIGHT = 9.5  # points
@@ -147,7 +147,7 @@ def legend_width(panels):
 def title(ax, panel, tables):
     """dtype and phase; below them shape, and device where a report has several."""
     phases = {curve.phase for curve in panel.curves}
-    devices = {run.devices for run in tables.runs}
+    devices = {device_of(tables, row) for row in tables.rows("results")}
     bold = "  ".join(part for part in (panel.dtype, next(iter(phases)) if len(phases) == 1 else "") if part)
     small = "  ·  ".join(part for part in (panel.shape, panel.device if len(devices) > 1 else "") if part)
     look.panel_title(ax, bold or panel.component, small)

@@ -39,6 +39,7 @@ class Drawing:
     stem: Path
     title: str
     says: str
+    width: float  # inches
 
 
 def variant_colours(merged):
@@ -117,7 +118,7 @@ class Sheet:
         self.figure.savefig(f"{stem}.png", metadata={"Software": None})
         self.figure.savefig(f"{stem}.svg", metadata={"Date": None, "Creator": None})
         write_csv(f"{stem}.csv", rows)
-        return Drawing(stem, self.title, says)
+        return Drawing(stem, self.title, says, self.width)
 
 
 def write_csv(path, rows):
@@ -147,7 +148,9 @@ def caption(merged, rows, *notes, count=("n_samples", "samples")):
     for run in sorted({row["run"] for row in rows}):
         about = merged.runs[run]
         clocks = f"clocks {about.clocks}" if about.clocks else ""
-        text = ", ".join(part for part in (f"commit {about.commit}", about.devices, about.software, clocks) if part)
+        kinds = {row.get("device", "") for row in rows if row["run"] == run}
+        devices = about.devices if len(kinds) > 1 else about.device(kinds.pop())
+        text = ", ".join(part for part in (f"commit {about.commit}", devices, about.software, clocks) if part)
         places.setdefault(text, []).append(about.short_id or about.file)
     counts = sorted({int(row[count[0]]) for row in rows if row.get(count[0], -1) > 0})
     drawn = f"n = {' to '.join(f'{number:,}' for number in (counts[:1] + counts[1:][-1:]))} {count[1]} a point" if counts else ""

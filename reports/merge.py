@@ -20,9 +20,18 @@ class Run:
     created: str
     status: str
     commit: str
-    devices: str
+    gpus: str
+    cpus: str
     software: str
     clocks: str
+
+    @property
+    def devices(self):
+        return ", ".join(part for part in (self.gpus, self.cpus) if part)
+
+    def device(self, kind):
+        """The devices a row ran on: kind is its column `device`, gpu or cpu."""
+        return (self.gpus or "no GPU") if kind == "gpu" else self.cpus or self.devices or kind
 
     @property
     def short_id(self):
@@ -55,7 +64,8 @@ def merge(files: "list[Tables]"):
             if _length(file.get(name, {})):
                 parts.append(dict(file[name], run=numpy.full(_length(file[name]), run)))
                 if name != "results" and "result" in file[name] and numpy.issubdtype(file[name]["result"].dtype, numpy.integer):
-                    parts[-1]["result"] = file[name]["result"].astype(numpy.int64) + first_result[run]
+                    result = file[name]["result"].astype(numpy.int64)
+                    parts[-1]["result"] = numpy.where(result >= 0, result + first_result[run], -1)
         if parts:
             merged[name] = _stack(parts)
     if "results" in merged:
@@ -67,7 +77,6 @@ def merge(files: "list[Tables]"):
 def describe(file):
     """The Run of one file."""
     devices = rows(file.get("devices", {}))
-    counts = Counter(device.get("name") or device.get("arch") or "unknown device" for device in devices)
     provenance = file.provenance
     commit = str(provenance.get("git_commit", ""))[:10] or "unknown commit"
     versions = [f"{label} {provenance[name]}" for label, name in (("driver", "cuda_driver"), ("CUDA", "cuda_runtime"), ("NCCL", "nccl"))
@@ -78,10 +87,21 @@ def describe(file):
         created=str(file.file.get("created", "")),
         status=str(file.file.get("status", "")),
         commit=commit + (" with changes" if provenance.get("git_dirty") in (1, True, "1", "true") else ""),
-        devices=", ".join(f"{count} × {name}" for name, count in counts.items()),
+        gpus=_devices(device for device in devices if device.get("kind") == "gpu"),
+        cpus=_devices(device for device in devices if device.get("kind") != "gpu"),
         software=", ".join(versions),
         clocks=", ".join(sorted({device.get("clock_policy", "") for device in devices} - {""})),
     )
+
+
+def _devices(devices):
+    """'4 × NVIDIA H200': ranks that share a device count once."""
+    distinct = {(device.get("index"), device.get("uuid"), device.get("name") or device.get("arch") or "unknown device"): device
+                for device in devices}
+    cores = {name: f" ({device['sm_count']} cores)" if device.get("kind") == "cpu" and device.get("sm_count", -1) > 0 else ""
+             for (_, _, name), device in distinct.items()}
+    counts = Counter(name for _, _, name in distinct)
+    return ", ".join((f"{count} × " if count > 1 or not cores[name] else "") + name + cores[name] for name, count in counts.items())
 
 
 def _length(table):
@@ -101,8 +121,9 @@ def _stack(parts):
 def _current(merged):
     results = merged["results"]
     last = {}
-    for index, (run, key) in enumerate(zip(results["run"], results["key"])):
-        last[merged.runs[run].devices, key] = index
+    kinds = results.get("device", numpy.full(_length(results), ""))
+    for index, (run, key, kind) in enumerate(zip(results["run"], results["key"], kinds)):
+        last[merged.runs[run].device(kind), key] = index
     current = numpy.zeros(_length(results), bool)
     current[list(last.values())] = True
     return current

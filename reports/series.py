@@ -5,11 +5,12 @@ import math
 import numpy
 
 # Columns of `results` that are not axes of the case; every other column is one (b, h, d, ...).
-NOT_AXES = set("""key component variant scheme phase dtype accum distribution seed ranks status reason stop_reason attempt flops bytes_min
-    comm_bytes comm_predicted time_median time_q25 time_q75 time_ci_lo time_ci_hi time_min n_samples n_discarded tokens_per_second mfu
-    fraction_of_roof bus_bandwidth memory_peak memory_predicted energy deterministic started duration repro
-    t run index current device arch
-    output value yardstick limit strategy oracle n_compared""".split())
+NOT_AXES = set("""
+    key component variant scheme phase dtype accum distribution seed ranks communicator device status reason stop_reason attempt flops
+    bytes_min comm_bytes comm_predicted time_median time_q25 time_q75 time_ci_lo time_ci_hi time_min n_samples n_discarded launch
+    l2_policy tokens_per_second mfu fraction_of_roof bus_bandwidth memory_peak memory_predicted energy deterministic started duration
+    repro t run index current output value yardstick limit strategy oracle n_compared
+""".split())
 REFERENCES = ("cpu", "gpu")  # the naive variants of reference/
 STOPPED = ("oom", "timeout", "crash", "error")
 DISTRIBUTIONS = ("normal", "aimed", "tokens", "extreme")
@@ -75,7 +76,7 @@ def shape_of(row):
 
 
 def device_of(merged, row):
-    return row.get("device") or row.get("arch") or merged.runs[row["run"]].devices
+    return merged.runs[row["run"]].device(row.get("device", ""))
 
 
 def components(merged):
@@ -145,13 +146,10 @@ def table(found, *columns):
 def against_naive(merged):
     """A function row -> (speed-up, naive variant) of variants that are not naive; (NaN, "") where the naive time is not known.
 
-    The naive time is that of one rank on the same inputs: of `gpu` where it ran, as it only runs where there is one, else of `cpu`.
+    The naive time is that of one rank of the same device on the same inputs.
     """
-    naive = {}
-    for variant in REFERENCES:
-        for row in merged.rows("results"):
-            if row["variant"] == variant and not row.get("scheme", "") and row.get("time_median", -1) > 0:
-                naive[_case(merged, row), row.get("distribution", "")] = row["time_median"], variant
+    naive = {(_case(merged, row), row.get("distribution", "")): (row["time_median"], row["variant"]) for row in merged.rows("results")
+             if is_reference(row["variant"]) and not row.get("scheme", "") and row.get("time_median", -1) > 0}
 
     def speedup(row):
         time, variant = naive.get((_case(merged, row), row.get("distribution", "")), (math.nan, ""))

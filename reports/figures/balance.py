@@ -4,8 +4,8 @@ from reports import look
 
 NAME, TITLE, ORDER = "balance", "Balance of causal attention over ranks", 60
 CONFIGURATIONS = 3  # columns: the smallest sizes and the largest one; the others are in the CSV
-LAYOUT_COLOURS = {"contiguous": look.GREY, "ring": look.GREY, "zigzag": look.PALETTE[0]}
-SPARE = look.PALETTE[1:]
+LAYOUT_COLOURS = {"contiguous": look.GREY, "ring": look.GREY, "zigzag": look.PALETTE[0], "striped": look.PALETTE[4]}
+SPARE = look.PALETTE[1:4]
 
 
 def applies(tables):
@@ -21,9 +21,9 @@ def draw(tables, stem):
     colours = {name: LAYOUT_COLOURS.get(name) or next(spare, look.PALE_GREY) for name in layouts}
     sheet = look.Sheet("balance of causal attention over ranks", "(query, key) pairs, counted", 2 * len(shown), columns=len(shown),
                        width=2.9, height=1.9, gutter=0.1, left=0.85)
-    for column, ((tokens, ranks), rows) in enumerate(shown.items()):
-        totals = {name: _per_rank(rows, name) for name in layouts}
-        steps = {name: _slowest_per_step(rows, name) for name in layouts}
+    for column, ((tokens, ranks), split) in enumerate(shown.items()):
+        totals = {name: _per_rank(split[name]) for name in layouts if name in split}
+        steps = {name: _slowest_per_step(split[name]) for name in layouts if name in split}
         top, bottom = sheet.axes[column], sheet.axes[column + len(shown)]
         _bars(top, totals, colours, mean=sum(next(iter(totals.values()))) / ranks)
         _bars(bottom, steps, colours)
@@ -44,27 +44,25 @@ def draw(tables, stem):
 
 
 def _configurations(tables):
-    """(tokens, ranks) -> rows."""
+    """(tokens, ranks) -> layout -> rank -> step -> pairs."""
     found = {}
     for row in tables.rows("balance"):
-        found.setdefault((row["tokens"], row["ranks"]), []).append(row)
+        layouts = found.setdefault((row["tokens"], row["ranks"]), {})
+        layouts.setdefault(row["scheme"], {}).setdefault(row["rank"], {})[row["step"]] = row["pairs"]
     return found
 
 
-def _per_rank(rows, layout):
-    return [row["pairs"] for row in sorted(rows, key=lambda row: row["rank"]) if row["scheme"] == layout and row["step"] == -1]
+def _per_rank(ranks):
+    """Pairs of each rank in all; a row with step -1 holds the total, else the steps are added."""
+    return [steps.get(-1) or sum(steps.values()) for _, steps in sorted(ranks.items())]
 
 
-def _slowest_per_step(rows, layout):
-    steps = {}
-    for row in rows:
-        if row["scheme"] == layout and row["step"] >= 0:
-            steps[row["step"]] = max(row["pairs"], steps.get(row["step"], 0))
-    return [steps[step] for step in sorted(steps)]
+def _slowest_per_step(ranks):
+    steps = {step for pairs in ranks.values() for step in pairs if step >= 0}
+    return [max(pairs.get(step, 0) for pairs in ranks.values()) for step in sorted(steps)]
 
 
 def _bars(ax, layouts, colours, mean=None):
-    layouts = {name: values for name, values in layouts.items() if values}
     width = 0.8 / max(1, len(layouts))
     longest = max((len(values) for values in layouts.values()), default=0)
     for number, (name, values) in enumerate(layouts.items()):

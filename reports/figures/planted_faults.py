@@ -14,13 +14,18 @@ CELL_WIDTH, CELL_HEIGHT = 0.52, 0.24  # inches
 
 
 def applies(tables):
-    return bool(tables.rows("faults"))
+    return bool(_tried(tables))
 
 
 def draw(tables, stem):
-    components = sorted({row["component"] for row in tables.rows("faults")})
-    return [_draw(tables, component, [row for row in tables.rows("faults") if row["component"] == component], f"{stem}-{component}")
+    components = sorted({row["component"] for row in _tried(tables)})
+    return [_draw(tables, component, [row for row in _tried(tables) if row["component"] == component], f"{stem}-{component}")
             for component in components]
+
+
+def _tried(tables):
+    """The rows of strategies that could look; rejected is missing (-1) where they could not."""
+    return [row for row in tables.rows("faults") if row["rejected"] >= 0]
 
 
 def _draw(tables, component, rows, stem):
