@@ -77,6 +77,7 @@ int64_t append_result(ResultFile& file, const Case& test, const CaseReport& repo
              {"flops", predicted.flops},
              {"bytes_min", predicted.bytes},
              {"comm_bytes", report.sent_bytes},
+             {"comm_predicted", report.predicted_bytes},
              {"started", started},
              {"duration", report.seconds},
              {"repro", repro}};
