@@ -14,6 +14,7 @@ struct BuildInfo {
   std::string cxx_compiler, cxx_flags;   // "GNU 12.2.0"; flags of every floor, then those of optimized/ alone
   std::string nvcc_version, cuda_flags;  // empty in a build without CUDA
   std::vector<std::string> cuda_archs;   // "90a-real", "100a-real"
+  std::string source_root;               // the folder it was built from: reports/ lies there
   std::string plot_python;               // the Python that can draw reports; empty when none was found
 };
 
