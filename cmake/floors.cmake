@@ -69,3 +69,15 @@ function(megatoken_tests)
     gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 600)
   endforeach()
 endfunction()
+
+# megatoken_python_tests(): tests/python/a_test.py → test python.a, run by the Python that draws
+function(megatoken_python_tests)
+  file(GLOB files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/python/*_test.py)
+  foreach(file ${files})
+    cmake_path(GET file FILENAME script)
+    string(REPLACE "_test.py" "" name ${script})
+    add_test(NAME python.${name} COMMAND ${MEGATOKEN_PLOT_PYTHON} -m unittest discover -s ${CMAKE_SOURCE_DIR}/tests/python -p ${script})
+    set_tests_properties(python.${name} PROPERTIES TIMEOUT 600
+      ENVIRONMENT "PYTHONPATH=${CMAKE_SOURCE_DIR};PYTHONDONTWRITEBYTECODE=1;MEGATOKEN=${CMAKE_BINARY_DIR}/megatoken")
+  endforeach()
+endfunction()

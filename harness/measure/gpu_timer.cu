@@ -1,3 +1,4 @@
+// The clock of a GPU: a pair of CUDA events around one call, so that the host's launch time is not counted.
 #include <cuda_runtime.h>
 
 #include "harness/measure/timer.hpp"
