@@ -1,0 +1,75 @@
+// Vectors as wide as the registers that this build may use, through the compiler's vector types: + − · ÷, comparisons and
+// c ? a : b work lane by lane. Everything here inlines to a few instructions.
+#pragma once
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
+namespace megatoken::cpu {
+
+#ifdef __AVX512F__
+inline constexpr int kVectorBytes = 64;
+#else
+inline constexpr int kVectorBytes = 32;
+#endif
+
+template <class T>
+struct VectorOf {
+  typedef T Type __attribute__((vector_size(kVectorBytes)));
+};
+template <class T> using Vector = typename VectorOf<T>::Type;
+template <class T> inline constexpr int kLanes = kVectorBytes / static_cast<int>(sizeof(T));
+
+/// The integer as wide as a lane: what comparisons of Vector<Real> give, and what they can be combined with.
+template <class Real> using LaneInt = std::conditional_t<sizeof(Real) == 8, int64_t, int32_t>;
+
+template <class T>
+inline Vector<T> load(const T* from) {
+  Vector<T> x;
+  std::memcpy(&x, from, sizeof x);
+  return x;
+}
+template <class T>
+inline void store(T* to, Vector<T> x) {
+  std::memcpy(to, &x, sizeof x);
+}
+template <class T>
+inline Vector<T> all(T value) {
+  return Vector<T>{} + value;
+}
+template <class T>
+inline bool any(Vector<T> mask) {
+  T lanes = 0;
+  for (int i = 0; i < kLanes<T>; ++i) lanes |= mask[i];
+  return lanes != 0;
+}
+
+/// e^x, relative error below 1e-7. x = n ln 2 + r with |r| ≤ ln 2 / 2; e^r by a polynomial fitted for least relative error
+/// (3e-9); n goes into the exponent. Results below the smallest normal number are 0; NaN stays NaN.
+inline Vector<float> exp(Vector<float> x) {
+  constexpr float kRound = 0x1.8p23f;  // adding it leaves the nearest integer in the low bits
+  const Vector<float> shifted = x * 1.44269504f + kRound;
+  const Vector<float> n = shifted - kRound;
+  const Vector<float> r = (x - n * 0.693145752f) - n * 1.42860677e-6f;
+  Vector<float> e = r * 0x1.6a2352p-10f + 0x1.123a6cp-7f;
+  e = e * r + 0x1.5558f4p-5f;
+  e = e * r + 0x1.555490p-3f;
+  e = e * r + 0x1.fffffcp-2f;
+  e = e * r + 1.0f;
+  e = e * r + 1.0f;
+  Vector<int32_t> exponent, bits;
+  std::memcpy(&exponent, &shifted, sizeof x);
+  std::memcpy(&bits, &e, sizeof x);
+  bits += exponent << 23;
+  std::memcpy(&e, &bits, sizeof x);
+  e = x < -87.33f ? Vector<float>{} : e;
+  return x <= 88.72f ? e : x * std::numeric_limits<float>::infinity();
+}
+inline Vector<double> exp(Vector<double> x) {
+  for (int i = 0; i < kLanes<double>; ++i) x[i] = std::exp(x[i]);
+  return x;
+}
+
+}  // namespace megatoken::cpu
