@@ -124,4 +124,12 @@ Tensors bind_fields(std::span<const TensorView> views) {
   return tensors;
 }
 
+/// The typed struct → views in field order.
+template <class Tensors>
+std::vector<TensorView> list_views(const Tensors& tensors) {
+  std::vector<TensorView> views;
+  for (const auto& field : Tensors::fields()) views.push_back(tensors.*(field.member));
+  return views;
+}
+
 }  // namespace megatoken
