@@ -36,13 +36,16 @@ class Temporary {
     if (!kept_) ::unlink(name_.c_str());
   }
 
-  void write(std::span<const std::byte> bytes) {
+  void append(std::span<const std::byte> bytes) {
     while (!bytes.empty()) {
       const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
       if (written < 0 && errno == EINTR) continue;
       if (written < 0) fail(target_, "write");
       bytes = bytes.subspan(static_cast<size_t>(written));
     }
+  }
+
+  void finish() {
     if (::fsync(descriptor_) != 0) fail(target_, "write");
     const int closed = ::close(std::exchange(descriptor_, -1));
     if (closed != 0) fail(target_, "write");
@@ -64,7 +67,9 @@ class Temporary {
         return replace();
       }
     }
-    if (errno == EEXIST) throw Error(ErrorKind::Usage, format("{} exists and is never overwritten", target_), "name another output, or go on with it with --resume");
+    if (errno == EEXIST)
+      throw Error(ErrorKind::Usage, format("{} exists and is never overwritten", target_),
+                  "name another output, or go on with it with --resume");
     fail(target_, "make");
   }
 
@@ -86,17 +91,21 @@ class Temporary {
 
 }  // namespace
 
-void write_file(const std::string& path, std::span<const std::byte> bytes) {
+void write_file(const std::string& path, std::span<const std::span<const std::byte>> parts) {
   Temporary file(path, ".tmp", O_TRUNC);
-  file.write(bytes);
+  for (const auto part : parts) file.append(part);
+  file.finish();
   file.replace();
 }
+
+void write_file(const std::string& path, std::span<const std::byte> bytes) { write_file(path, std::span(&bytes, 1)); }
 
 void write_file(const std::string& path, std::string_view text) { write_file(path, std::as_bytes(std::span(text))); }
 
 void create_file(const std::string& path, std::span<const std::byte> bytes) {
   Temporary file(path, format(".{}.tmp", random_hex(8)), O_EXCL);  // a name of its own, because two processes may be here at once
-  file.write(bytes);
+  file.append(bytes);
+  file.finish();
   file.claim();
 }
 

@@ -10,7 +10,9 @@
 
 namespace megatoken {
 
-/// Writes PATH.tmp and renames it to PATH, replacing what was there. On an Environment Error (disk full, read-only, no such folder) PATH is as before.
+/// Writes PATH.tmp and renames it to PATH, replacing what was there. On an Environment Error (disk full, read-only, no such folder) PATH
+/// is as before.
+void write_file(const std::string& path, std::span<const std::span<const std::byte>> parts);
 void write_file(const std::string& path, std::span<const std::byte> bytes);
 void write_file(const std::string& path, std::string_view text);
 

@@ -151,8 +151,8 @@ void Group::copy_from(const Group& source, const std::string& name) {
                format("copy '{}' from {}", name, source.place_.file));
 }
 
-/// The buffer of a file in memory. HDF5 1.10's own copy of it (H5Fget_file_image) has a wrong checksum in its superblock, so we keep the
-/// buffer that HDF5 leaves when it closes the file.
+/// The buffer of a file in memory. HDF5 1.10's own copy of it (H5Fget_file_image) has a wrong checksum in its superblock, so we keep
+/// the buffer that HDF5 leaves when it closes the file.
 struct File::Memory {
   void* data = nullptr;
 

@@ -1,5 +1,5 @@
-// A thin layer over HDF5's C API: handles that close themselves, attributes, table columns and tensors. Every failed call becomes an Error that
-// names the file and the object; HDF5 itself never prints. The library is not thread-safe: one thread at a time.
+// A thin layer over HDF5's C API: handles that close themselves, attributes, table columns and tensors. Every failed call becomes an
+// Error that names the file and the object; HDF5 itself never prints. The library is not thread-safe: one thread at a time.
 //
 // New files are built in memory and written by write_atomically (files.hpp): HDF5 1.10 crashes at exit after a close that failed on a full
 // disk, and a killed writer would leave a file that does not open.
@@ -104,7 +104,7 @@ class Group : public Object {
   Group group(const std::string& name) const;
   Group create_group(const std::string& name);
   Dataset dataset(const std::string& name) const;
-  /// A 1-D extensible dataset in chunks of 1024, compressed; numbers with a checksum (HDF5 refuses checksums on strings of variable length).
+  /// A 1-D extensible dataset in chunks of 1024, compressed; numbers with a checksum (HDF5 refuses one on strings of variable length).
   Dataset create_column(const std::string& name, const ColumnData& data, ColumnType type);
   /// An n-D dataset; fp16 and bf16 as float types of their own, e4m3 as uint8; attribute `dtype` says which.
   Dataset create_tensor(const std::string& name, const TensorView& tensor);

@@ -86,7 +86,9 @@ Tensor Dataset::tensor() const {
   return tensor;
 }
 
-void Dataset::make_scale(const std::string& dimension) { place_.check(H5DSset_scale(handle_, dimension.c_str()), "make a dimension scale"); }
+void Dataset::make_scale(const std::string& dimension) {
+  place_.check(H5DSset_scale(handle_, dimension.c_str()), "make a dimension scale");
+}
 
 void Dataset::attach_scale(const Dataset& scale) {
   place_.check(H5DSattach_scale(handle_, scale.handle_, 0), "attach the dimension scale");

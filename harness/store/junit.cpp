@@ -55,7 +55,8 @@ class Report {
  public:
   explicit Report(const ResultData& data) : results_(data.table("results")), checks_(data.table("checks")) {
     for (int64_t row = 0; row < checks_.rows(); ++row)
-      if (checks_.ints("passed")[static_cast<size_t>(row)] == 0) failed_checks_[checks_.ints("result")[static_cast<size_t>(row)]].push_back(row);
+      if (checks_.ints("passed")[static_cast<size_t>(row)] == 0)
+        failed_checks_[checks_.ints("result")[static_cast<size_t>(row)]].push_back(row);
     std::map<std::string, int64_t> last;
     for (int64_t row = 0; row < results_.rows(); ++row) last[text(row, "key")] = row;
     for (int64_t row = 0; row < results_.rows(); ++row)
@@ -80,8 +81,8 @@ class Report {
     int64_t of[4] = {};
     double time = 0;
     std::string text() const {
-      return format(" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\" time=\"{:.3f}\"", of[0] + of[1] + of[2] + of[3], of[Outcome::Failure],
-                    of[Outcome::Error], of[Outcome::Skipped], time);
+      return format(" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\" time=\"{:.3f}\"", of[0] + of[1] + of[2] + of[3],
+                    of[Outcome::Failure], of[Outcome::Error], of[Outcome::Skipped], time);
     }
   };
 
@@ -102,16 +103,18 @@ class Report {
         count->time += time;
       }
     }
-    return format("  <testsuite name=\"{}\"{}>\n    <properties>\n{}    </properties>\n{}  </testsuite>\n", escape(component), counts.text(),
-                  properties_, cases);
+    return format("  <testsuite name=\"{}\"{}>\n    <properties>\n{}    </properties>\n{}  </testsuite>\n", escape(component),
+                  counts.text(), properties_, cases);
   }
 
   std::string test_case(const std::string& component, int64_t row, double time, const Outcome& outcome) const {
-    const auto head = format("    <testcase classname=\"check.{}\" name=\"{}\" time=\"{:.3f}\"", escape(component), escape(text(row, "key")), time);
+    const auto head = format("    <testcase classname=\"check.{}\" name=\"{}\" time=\"{:.3f}\"", escape(component),
+                             escape(text(row, "key")), time);
     if (outcome.kind == Outcome::Pass) return head + "/>\n";
-    if (outcome.kind == Outcome::Skipped) return format("{}>\n      <skipped message=\"{}\"/>\n    </testcase>\n", head, escape(outcome.message));
+    const auto message = escape(outcome.message);
+    if (outcome.kind == Outcome::Skipped) return format("{}>\n      <skipped message=\"{}\"/>\n    </testcase>\n", head, message);
     const char* element = outcome.kind == Outcome::Failure ? "failure" : "error";
-    return format("{}>\n      <{} message=\"{}\" type=\"{}\">{}</{}>\n    </testcase>\n", head, element, escape(outcome.message), escape(outcome.type),
+    return format("{}>\n      <{} message=\"{}\" type=\"{}\">{}</{}>\n    </testcase>\n", head, element, message, escape(outcome.type),
                   escape(outcome.details, false), element);
   }
 

@@ -39,7 +39,7 @@ struct SavedTensor {
 
 class ResultFile {
  public:
-  /// Makes a new file; an empty path means results/<utc>-<host>-<shortid>.h5. A usage Error when the file exists: nothing is ever overwritten.
+  /// Makes a new file; an empty path means results/<utc>-<host>-<shortid>.h5. A usage Error when it exists: nothing is ever overwritten.
   static ResultFile create(const std::string& path, const RunInfo& run);
   /// Opens the file of an interrupted run with all its rows and goes on; run_id, created and provenance stay, attribute `resumed` grows.
   static ResultFile resume(const std::string& path, const RunInfo& run);

@@ -10,6 +10,7 @@ namespace {
 
 constexpr const char* kTensors = "tensors";
 constexpr const char* kProvenance = "provenance";
+constexpr const char* kDamaged = "the file is damaged; restore it or make it again";
 
 void write_table(hdf5::Group& file, const Table& table) {
   auto group = file.create_group(table.name());
@@ -45,7 +46,8 @@ Table read_table(const hdf5::Group& group, const std::string& name) {
   const auto* names = listed ? listed->if_is<std::vector<std::string>>() : nullptr;
   if (!names) group.place().fail("read the list of columns");
   const TableSchema* known = result_schema().find(name);
-  TableSchema schema = known ? *known : TableSchema{name, text_field(attributes, "dimension"), text_field(attributes, "long_name"), false, {}};
+  TableSchema schema{name, text_field(attributes, "dimension"), text_field(attributes, "long_name"), false, {}};
+  if (known) schema = *known;
   std::vector<Column> columns;
   for (const auto& column : *names) columns.push_back(read_column(group, column, known));
   const int64_t rows = columns.empty() ? 0 : length(columns[0]);
@@ -57,7 +59,7 @@ Table read_table(const hdf5::Group& group, const std::string& name) {
   try {
     return Table(std::move(schema), std::move(columns));
   } catch (const Error& error) {
-    throw Error(ErrorKind::Usage, format("{}: {}", group.place().file, error.message()), "the file is damaged; restore it or make it again");
+    throw Error(ErrorKind::Usage, format("{}: {}", group.place().file, error.message()), kDamaged);
   }
 }
 
@@ -67,12 +69,13 @@ void check_version(const hdf5::File& file) {
   const std::string& name = file.place().file;
   const auto attributes = file.attributes();
   if (text_field(attributes, "schema") != schema.name)
-    throw Error(ErrorKind::Usage, format("{} is an HDF5 file, but not a result file of megatoken", name), "name a file that megatoken wrote");
+    throw Error(ErrorKind::Usage, format("{} is an HDF5 file, but no result file of megatoken", name), "name a file that megatoken wrote");
   const auto version = text_field(attributes, "schema_version");
   const auto [major, minor] = parse_version(version);
-  if (major < 1) throw Error(ErrorKind::Usage, format("{} has no valid schema_version ('{}')", name, version), "the file is damaged");
+  if (major < 1) throw Error(ErrorKind::Usage, format("{} has no valid schema_version ('{}')", name, version), kDamaged);
   if (major > parse_version(schema.version).first)
-    throw Error(ErrorKind::Usage, format("{} has schema {}, this program reads {}", name, version, schema.version), "use a newer megatoken");
+    throw Error(ErrorKind::Usage, format("{} has schema {}, this program reads {}", name, version, schema.version),
+                "use a newer megatoken");
 }
 
 std::string row_name(int64_t result) { return format("{}", result); }

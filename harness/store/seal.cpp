@@ -47,7 +47,8 @@ void check_seal(const std::string& path) {
     sum = extend(sum, block.data(), static_cast<size_t>(part));
     left -= part;
   }
-  if (text != seal_text(sum)) throw Error(ErrorKind::Usage, format("{} is damaged: its checksum does not fit", path), "restore it or make it again");
+  if (text != seal_text(sum))
+    throw Error(ErrorKind::Usage, format("{} is damaged: its checksum does not fit", path), "restore it or make it again");
 }
 
 }  // namespace megatoken

@@ -127,7 +127,8 @@ std::vector<Table::Cell> Table::resolve(const Fields& fields, bool new_axes, std
     }
     const auto& schema = index < columns_.size() ? columns_[index].schema : added[index - columns_.size()].schema;
     auto value = fit(field.value, schema.type);
-    MEGATOKEN_CHECK(value, "column '{}' of table '{}' holds {}, not {}", field.name, name(), to_string(schema.type), type_name(field.value));
+    MEGATOKEN_CHECK(value, "column '{}' of table '{}' holds {}, not {}", field.name, name(), to_string(schema.type),
+                    type_name(field.value));
     cells.push_back({index, std::move(*value)});
   }
   return cells;

@@ -186,7 +186,7 @@ TEST_F(DamagedFile, OfAnotherKindIsRefusedByName) {
   auto foreign = hdf5::File::in_memory(path_);
   foreign.create_column("x", std::vector<int64_t>{1}, ColumnType::Int);
   const auto bytes = std::move(foreign).image();
-  EXPECT_TRUE(contains(complaint({reinterpret_cast<const char*>(bytes.data()), bytes.size()}), "not a result file of megatoken"));
+  EXPECT_TRUE(contains(complaint({reinterpret_cast<const char*>(bytes.data()), bytes.size()}), "no result file of megatoken"));
 }
 
 /// A result file with other attributes and one table.

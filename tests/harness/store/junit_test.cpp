@@ -19,14 +19,15 @@ ResultData all_kinds() {
   for (const auto* name : {"H200", "H200", "CPU"}) data.table("devices").append({{"name", name}});
   auto& results = data.table("results");
   const auto add = [&](const std::string& component, const std::string& key, const std::string& status, const std::string& reason = "") {
-    return results.append({{"component", component}, {"key", key}, {"status", status}, {"reason", reason}, {"duration", 0.25}, {"repro", "repeat " + key}});
+    return results.append({{"component", component}, {"key", key}, {"status", status}, {"reason", reason}, {"duration", 0.25},
+                           {"repro", "repeat " + key}});
   };
   add("attention", "k-pass", "pass");
   const int64_t fail = add("attention", "k-fail", "fail");
   add("attention", "k-skip", "skipped", "no sm_100 device");
   add("attention", "k-not-run", "not_run");
   add("attention", "k-implausible", "implausible", "faster than the roof");
-  for (const auto* status : {"oom", "timeout", "crash", "error"}) add("kda", std::string("k-") + status, status, std::string("because of ") + status);
+  for (const std::string status : {"oom", "timeout", "crash", "error"}) add("kda", "k-" + status, status, "because of " + status);
   const int64_t liar = add("kda", "k-liar", "pass");
   add("kda", "k-twice", "error", "first attempt");
   add("kda", "k-twice", "pass");
@@ -34,9 +35,10 @@ ResultData all_kinds() {
 
   auto& checks = data.table("checks");
   checks.append({{"result", fail}, {"output", "o"}, {"metric", "rel_rms"}, {"value", 1e-3}, {"limit", 8e-3}, {"passed", true}});
-  checks.append({{"result", fail}, {"output", "dk"}, {"strategy", "rows"}, {"metric", "rel_rms"}, {"value", 3.1e-2}, {"limit", 8e-3}, {"passed", false},
-                 {"worst_index", "b=0,t=524289,h=3,d=7"}});
-  checks.append({{"result", fail}, {"output", "dv"}, {"metric", "rel_rms"}, {"value", std::nan("")}, {"limit", 8e-3}, {"passed", false}, {"n_nonfinite", 3}});
+  checks.append({{"result", fail}, {"output", "dk"}, {"strategy", "rows"}, {"metric", "rel_rms"}, {"value", 3.1e-2}, {"limit", 8e-3},
+                 {"passed", false}, {"worst_index", "b=0,t=524289,h=3,d=7"}});
+  checks.append({{"result", fail}, {"output", "dv"}, {"metric", "rel_rms"}, {"value", std::nan("")}, {"limit", 8e-3},
+                 {"passed", false}, {"n_nonfinite", 3}});
   checks.append({{"result", liar}, {"output", "o"}, {"strategy", "canary"}, {"passed", false}, {"reason", "wrote past the end"}});
   return data;
 }
@@ -66,7 +68,8 @@ import sys, xml.etree.ElementTree as tree
 for suite in tree.parse(sys.argv[1]).getroot():
     kinds = [child.tag for case in suite.iter("testcase") for child in case]
     counts = [suite.get(name) for name in ("tests", "failures", "errors", "skipped")]
-    assert counts == [str(n) for n in (len(suite.findall("testcase")), kinds.count("failure"), kinds.count("error"), kinds.count("skipped"))]
+    found = [len(suite.findall("testcase")), *map(kinds.count, ("failure", "error", "skipped"))]
+    assert counts == [str(n) for n in found], found
     print(ascii(suite.get("name")), *counts, [p.get("name") for p in suite.iter("property")])
     if "<" in suite.get("name"):
         print(ascii(suite.find("testcase").get("name")), ascii(suite.find("testcase/error").get("message")))

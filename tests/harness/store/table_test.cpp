@@ -49,7 +49,7 @@ TEST(Table, RefusesUnknownNamesAndWrongTypesAndStaysAsItWas) {
   Table table = results();
   table.append({{"key", "a"}});
   EXPECT_TRUE(contains(usage_error([&] { table.append({{"time_medain", 1.0}}, {{"t", 1}}); }), "did you mean time_median"));
-  EXPECT_TRUE(contains(usage_error([&] { table.append({{"seed", 1.5}}, {{"t", 1}}); }), "column 'seed' of table 'results' holds int, not float"));
+  EXPECT_TRUE(contains(usage_error([&] { table.append({{"seed", 1.5}}, {{"t", 1}}); }), "'seed' of table 'results' holds int, not float"));
   EXPECT_TRUE(contains(usage_error([&] { table.append({{"key", 1}}); }), "holds string, not int"));
   EXPECT_TRUE(contains(usage_error([&] { table.append({{"deterministic", 2}}); }), "holds bool, not int"));
   EXPECT_TRUE(contains(usage_error([&] { table.append({}, {{"names", std::vector<std::string>{"x"}}}); }), "'names' is a list"));
