@@ -68,6 +68,7 @@ CaseReport check_subject(const Subject& subject, const Case& test, const CheckOp
     }
     Problem problem(*subject.component, test.axes, test.dtype);
     problem.fill(test.distribution, test.seed, options.tokens);
+    if (test.distribution == "tokens") report.tokens = options.token_label ? options.token_label(test.seed) : "synthetic";
     const SubjectRun run = run_subject(subject, problem, test.phase);
     for (const Ledger& ledger : run.ledgers) report.sent_bytes = std::max<int64_t>(report.sent_bytes, 0) + ledger.sent();
     if (subject.scheme && subject.scheme->bytes_sent) {

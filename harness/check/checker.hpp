@@ -11,6 +11,7 @@ namespace megatoken {
 struct CheckOptions {
   int threads = 1;
   TokenSource tokens;                    // real text or DNA for distribution `tokens`; absent: synthetic
+  std::function<std::string(uint64_t seed)> token_label;  // what it is
   double full_flops = 3e9;               // `full` while the component's cost model says at most this …
   int64_t samples = 24;                  // … else this many sampled rows, columns or heads
   std::vector<std::string> strategies;   // empty: whatever fits
@@ -25,6 +26,7 @@ struct CaseReport {
   int deterministic = -1;  // −1: not looked at
   int64_t sent_bytes = -1; // all ranks together, schemes only
   int64_t predicted_bytes = -1;
+  std::string tokens;      // label of the data, for distribution `tokens`
   double seconds = 0;
 };
 

@@ -12,8 +12,8 @@ std::vector<Flag> RunFlags::flags() {
           {"--suite", "cases from a suite: ci, demo, nightly, or a .toml file", &suite},
           {"--ranks", "ranks of schemes, as in 1,2,4", &ranks},
           {"--seed", "seed of the random inputs", &seed},
-          {"--text", "text file for distribution tokens", &text},
-          {"--fasta", "FASTA or .2bit file for distribution tokens", &fasta},
+          {"--tokens,--text,--fasta", "data set or file (text, FASTA, .2bit) for distribution tokens", &tokens},
+          {"--data", "data folder (default: data, and the one named by MEGATOKEN_DATA)", &data},
           {"-o,--output", "result file, never overwritten (default results/<time>-<host>-<id>.h5)", &output},
           {"--junit", "also write JUnit XML here", &junit},
           {"--json", "also write the tables as JSON here", &json},
@@ -57,7 +57,9 @@ RunOptions RunFlags::options(const std::string& verb, const std::vector<std::str
   options.argv = arguments;
   options.argv.insert(options.argv.begin(), {"megatoken", verb});
   options.check.threads = threads > 0 ? static_cast<int>(threads) : hardware_threads();
-  options.check.tokens = token_source(text, fasta);
+  const TokenData token_data = open_tokens(tokens, data);
+  options.check.tokens = token_data.source;
+  options.check.token_label = token_data.label;
   MEGATOKEN_CHECK(samples >= 1, "--samples {} is not valid; at least one index is needed", samples);
   options.check.samples = samples;
   options.check.full_flops = full_flops;
@@ -70,6 +72,11 @@ RunOptions RunFlags::options(const std::string& verb, const std::vector<std::str
   options.stop.max_samples = max_samples;
   options.stop.relative_interval = relative_interval;
   options.stop.timeout = sampling_time;
+  options.child_flags = {"--threads", format("{}", options.check.threads), "--samples", format("{}", samples), "--full-flops", format_number(full_flops), "--max-samples",
+                         format("{}", max_samples), "--relative-interval", format_number(relative_interval), "--sampling-time", format_number(sampling_time)};
+  if (!tokens.empty()) options.child_flags.insert(options.child_flags.end(), {"--tokens", tokens});
+  if (!data.empty()) options.child_flags.insert(options.child_flags.end(), {"--data", data});
+  for (const auto& strategy : strategies) options.child_flags.insert(options.child_flags.end(), {"--strategy", strategy});
   options.output = output;
   options.junit = junit;
   options.json = json;
@@ -78,7 +85,6 @@ RunOptions RunFlags::options(const std::string& verb, const std::vector<std::str
     MEGATOKEN_CHECK(equals != tag.npos && equals > 0, "--tag '{}' is not of the form key=value", tag);
     options.tags[tag.substr(0, equals)] = tag.substr(equals + 1);
   }
-  options.tags.emplace("tokens", token_label(text, fasta));
   options.dry_run = dry_run;
   options.resume = resume;
   MEGATOKEN_CHECK(!resume || !output.empty(), "--resume needs the file to go on with; add -o FILE.h5");

@@ -11,7 +11,7 @@ namespace megatoken {
 struct RunFlags {
   std::vector<std::string> words;     // selectors and key words
   std::vector<std::string> axes;      // -a
-  std::string suite, ranks, output, junit, json, timeout, budget, shard, seed, text, fasta;
+  std::string suite, ranks, output, junit, json, timeout, budget, shard, seed, tokens, data;
   std::vector<std::string> tags, strategies;
   bool dry_run = false, resume = false, isolate = false, allow_skip_all = false, planted = false;
   std::string planted_variant = "cpu";

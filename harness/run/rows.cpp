@@ -67,6 +67,7 @@ int64_t append_result(ResultFile& file, const Case& test, const CaseReport& repo
              {"dtype", to_string(test.dtype)},
              {"accum", accumulator_name(test.dtype)},
              {"distribution", test.distribution},
+             {"tokens", report.tokens},
              {"seed", static_cast<int64_t>(test.seed)},
              {"ranks", test.ranks},
              {"communicator", test.scheme.empty() ? "" : "local"},

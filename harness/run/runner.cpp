@@ -75,10 +75,8 @@ void run_isolated(ResultFile& file, const PlannedCase& planned, const RunOptions
   std::filesystem::remove(part);
   std::vector<std::string> arguments{planned.time ? "bench" : "check"};
   for (const auto& word : split(planned.test.key(), ' ')) arguments.push_back(word);
-  for (const auto& word : {std::string("-o"), part, std::string("--threads"), format("{}", options.check.threads), std::string("--relative-interval"),
-                           format("{}", options.stop.relative_interval), std::string("--sampling-time"), format("{}", options.stop.timeout), std::string("--full-flops"),
-                           format("{}", options.check.full_flops)})
-    arguments.push_back(word);
+  arguments.insert(arguments.end(), {"-o", part});
+  arguments.insert(arguments.end(), options.child_flags.begin(), options.child_flags.end());
   const bool gpu = find_variant(planned.test.component, planned.test.variant).device == Device::Gpu;
   const ChildResult child = run_child(arguments, options.timeout, gpu ? 0 : installed_memory());
   CaseReport report;

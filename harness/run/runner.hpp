@@ -31,6 +31,7 @@ struct RunOptions {
   StopRule stop;
   std::string output, junit, json;   // output "": results/<utc>-<host>-<id>.h5
   std::map<std::string, std::string> tags;
+  std::vector<std::string> child_flags;  // options an isolated case needs too
   bool dry_run = false, resume = false, isolate = false, allow_skip_all = false, save_failed = false;
   double timeout = 0;                // seconds a case may take, 0: no limit; implies isolate
   double budget = 0;                 // seconds after which no further case is started, 0: no limit

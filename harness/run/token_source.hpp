@@ -7,9 +7,13 @@
 
 namespace megatoken {
 
-/// `text`, `fasta`: files named by the user, or "". Bad files are usage errors at once.
-TokenSource token_source(const std::string& text, const std::string& fasta);
-/// What token_source gives: "moby_dick (bytes)", "hg38.chr21 (nucleotides)", "synthetic".
-std::string token_label(const std::string& text, const std::string& fasta);
+struct TokenData {
+  TokenSource source;
+  std::function<std::string(uint64_t seed)> label;  // "austen/emma: text, 883028 bytes", "synthetic: …"
+};
+
+/// `name`: a data set or a file, see `megatoken data list`; bad ones are usage errors at once. "": the books and DNA that the data
+/// folders hold, taken in turn by seed (even seeds a book, odd seeds DNA, when both are there).
+TokenData open_tokens(const std::string& name, const std::string& data_folder);
 
 }  // namespace megatoken

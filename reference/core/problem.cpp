@@ -62,7 +62,7 @@ void Problem::replace(const std::string& field, Tensor tensor) {
 }
 
 void Problem::fill(const std::string& distribution, uint64_t seed, const TokenSource& token_source) {
-  const TokenSource source = token_source ? token_source : [seed](int64_t count) { return synthetic_tokens(count, seed); };
+  const auto source = [&](int64_t count) { return token_source ? token_source(count, seed) : synthetic_tokens(count, seed); };
   for (size_t i = 0; i < views_.size(); ++i) {
     const Field& field = component_->fields[i];
     const bool given = field.role == Role::Input || field.role == Role::OutputGrad;

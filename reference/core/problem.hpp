@@ -9,7 +9,8 @@
 
 namespace megatoken {
 
-using TokenSource = std::function<std::vector<int32_t>(int64_t count)>;
+/// Token ids of distribution `tokens`: a stretch of real or synthetic data that depends on the seed.
+using TokenSource = std::function<std::vector<int32_t>(int64_t count, uint64_t seed)>;
 
 class Problem {
  public:
