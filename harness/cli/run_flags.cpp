@@ -72,8 +72,10 @@ RunOptions RunFlags::options(const std::string& verb, const std::vector<std::str
   options.stop.max_samples = max_samples;
   options.stop.relative_interval = relative_interval;
   options.stop.timeout = sampling_time;
+  options.timeout = parse_duration(timeout, "--timeout");
+  if (options.timeout > 0) options.stop.timeout = std::min(sampling_time, options.timeout / 4);  // leaves time for the checks before
   options.child_flags = {"--threads", format("{}", options.check.threads), "--samples", format("{}", samples), "--full-flops", format_number(full_flops), "--max-samples",
-                         format("{}", max_samples), "--relative-interval", format_number(relative_interval), "--sampling-time", format_number(sampling_time)};
+                         format("{}", max_samples), "--relative-interval", format_number(relative_interval), "--sampling-time", format_number(options.stop.timeout)};
   if (!tokens.empty()) options.child_flags.insert(options.child_flags.end(), {"--tokens", tokens});
   if (!data.empty()) options.child_flags.insert(options.child_flags.end(), {"--data", data});
   for (const auto& strategy : strategies) options.child_flags.insert(options.child_flags.end(), {"--strategy", strategy});
@@ -90,7 +92,6 @@ RunOptions RunFlags::options(const std::string& verb, const std::vector<std::str
   MEGATOKEN_CHECK(!resume || !output.empty(), "--resume needs the file to go on with; add -o FILE.h5");
   options.isolate = isolate;
   options.allow_skip_all = allow_skip_all;
-  options.timeout = parse_duration(timeout, "--timeout");
   options.budget = parse_duration(budget, "--budget");
   if (!shard.empty()) {
     const auto parts = split(shard, '/');

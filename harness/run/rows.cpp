@@ -79,6 +79,7 @@ int64_t append_result(ResultFile& file, const Case& test, const CaseReport& repo
              {"bytes_min", predicted.bytes},
              {"comm_bytes", report.sent_bytes},
              {"comm_predicted", report.predicted_bytes},
+             {"comm_predicted", report.predicted_bytes},
              {"started", started},
              {"duration", report.seconds},
              {"repro", repro}};
