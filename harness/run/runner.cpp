@@ -18,6 +18,7 @@
 #include "harness/run/progress.hpp"
 #include "harness/run/rows.hpp"
 #include "harness/store/export.hpp"
+#include "harness/store/junit.hpp"
 #include "harness/store/text.hpp"
 #include "reference/core/names.hpp"
 
@@ -161,6 +162,7 @@ int run_plan(const RunPlan& plan, const RunOptions& options) {
     file.checkpoint();
   }
   file.finish("complete");
+  if (!options.junit.empty()) write_junit(options.junit, file.data());
   if (!options.json.empty()) write_json(file.data(), options.json);
   std::cout << progress.summary() << "\n" << "results: " << file.path() << "\n";
   const int code = progress.exit_code(options.allow_skip_all);
