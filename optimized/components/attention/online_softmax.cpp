@@ -15,7 +15,7 @@ namespace {
 
 using cpu::kLanes, cpu::load, cpu::store;
 
-constexpr int64_t kBlockTiles = 4;  // tiles of queries that share the unpacked K and V
+constexpr int64_t kBlockTiles = 8;  // tiles of queries that share the unpacked K and V
 template <class Acc> constexpr Acc kNone = -std::numeric_limits<Acc>::infinity();
 
 /// 64 queries of one head and what is known of their rows so far.
