@@ -1,13 +1,16 @@
 // What happens to result files on full and read-only disks, under kill -9, and when somebody damages them.
+#include <sys/mman.h>
 #include <sys/resource.h>
 
+#include <atomic>
 #include <chrono>
 #include <csignal>
+#include <new>
 #include <random>
 #include <thread>
 
-#include "harness/store/hdf5.hpp"
 #include "harness/store/files.hpp"
+#include "harness/store/hdf5.hpp"
 #include "harness/store/result_file.hpp"
 #include "tests/harness/store/expect.hpp"
 #include "tests/harness/store/scratch.hpp"
@@ -41,25 +44,45 @@ std::string inconsistency(const ResultReader& reader) {
   return "";
 }
 
-/// Adds cases until it is killed.
-[[noreturn]] void write_for_ever(const std::string& path) {
+/// A number that a parent and its children share.
+class SharedCounter {
+ public:
+  SharedCounter() : value_(new (mmap(nullptr, sizeof *value_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) std::atomic<int>) {}
+  SharedCounter(const SharedCounter&) = delete;
+  SharedCounter& operator=(const SharedCounter&) = delete;
+  ~SharedCounter() { munmap(value_, sizeof *value_); }
+  std::atomic<int>* operator->() { return value_; }
+
+ private:
+  std::atomic<int>* value_;
+};
+
+/// Adds cases until it is killed; counts the writes.
+[[noreturn]] void write_for_ever(const std::string& path, SharedCounter& writes) {
   auto file = file_identity(path) ? ResultFile::resume(path, kRun) : ResultFile::create(path, kRun);
   for (int64_t index = file.table("results").rows();; ++index) {
     add_case(file, index);
     file.flush();
+    writes->fetch_add(1);
   }
 }
 
 TEST(Damage, FilesOfKilledWritersOpenAndHoldWholeCases) {
   const Scratch scratch;
   const auto path = scratch.file("a.h5");
+  SharedCounter writes;
   std::mt19937 random(1);
-  int64_t rows = 0, grew = 0;
-  for (int round = 0; round < 40 || (grew <= 5 && round < 400); ++round) {  // a busy machine needs more rounds to be killed while writing
+  int64_t rows = 0;
+  for (int round = 0; round < 40; ++round) {
+    writes->store(0);
     const pid_t child = fork();
-    if (child == 0) write_for_ever(path);
-    while (!file_identity(path)) std::this_thread::sleep_for(std::chrono::microseconds(100));
-    std::this_thread::sleep_for(std::chrono::microseconds(random() % 120000));
+    if (child == 0) write_for_ever(path, writes);
+    const int wanted = round % 4;  // killed while it starts, and after one to three writes
+    while (!file_identity(path) || writes->load() < wanted) {
+      ASSERT_EQ(waitpid(child, nullptr, WNOHANG), 0) << "the writer ended by itself";
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % 30000));
     kill(child, SIGKILL);
     int status = 0;
     waitpid(child, &status, 0);
@@ -67,11 +90,9 @@ TEST(Damage, FilesOfKilledWritersOpenAndHoldWholeCases) {
     const ResultReader reader(path);
     ASSERT_EQ(inconsistency(reader), "") << "round " << round;
     EXPECT_EQ(text_field(reader.attributes(), "status"), "running");
-    ASSERT_GE(reader.table("results").rows(), rows) << "rows were lost";
-    grew += reader.table("results").rows() > rows;
+    ASSERT_GE(reader.table("results").rows(), rows + writes->load()) << "rows were lost";
     rows = reader.table("results").rows();
   }
-  EXPECT_GT(grew, 5) << "the writers were killed before they wrote anything";
   auto file = ResultFile::resume(path, kRun);  // goes on where the last one was killed, and takes the stale PATH.tmp with it
   file.finish("complete");
   EXPECT_EQ(inconsistency(ResultReader(path)), "");
