@@ -132,12 +132,11 @@ ResultSchema parse_schema(std::string_view toml, const std::string& file) { retu
 std::string schema_markdown(const ResultSchema& schema) {
   std::string text;
   for (const auto& table : schema.tables) {
-    text += format("### /{}\n\n{}; dimension `{}`{}.\n\n", table.name, table.meaning, table.dimension,
+    text += format("{}### /{}\n\n{}; dimension `{}`{}.\n\n", text.empty() ? "" : "\n", table.name, table.meaning, table.dimension,
                    table.axes ? ", and one further column per axis that occurs" : "");
     text += "| column | type | units | meaning |\n|---|---|---|---|\n";
     for (const auto& column : table.columns)
       text += format("| {} | {} | {} | {} |\n", column.name, to_string(column.type), column.units, column.meaning);
-    text += "\n";
   }
   return text;
 }

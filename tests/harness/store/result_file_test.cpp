@@ -220,7 +220,11 @@ TEST(ResultFileInPython, ReadsEveryTableInOneLine) {
 }
 
 TEST(ResultFile, ReadmeListsItsTables) {
-  EXPECT_TRUE(contains(file_bytes(MEGATOKEN_SOURCE_DIR "/harness/store/README.md"), schema_markdown(result_schema())));
+  const auto readme = file_bytes(MEGATOKEN_SOURCE_DIR "/harness/store/README.md"), tables = schema_markdown(result_schema());
+  if (readme.ends_with(tables)) return;
+  const std::string fresh = MEGATOKEN_BINARY_DIR "/store_readme.md";
+  put_bytes(fresh, readme.substr(0, readme.find("### /")) + tables);
+  ADD_FAILURE() << "schema.toml changed: copy " << fresh << " to harness/store/README.md";
 }
 
 }  // namespace
