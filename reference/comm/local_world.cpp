@@ -48,27 +48,31 @@ void World::throw_if_failed(int rank) const {
   if (failure_) throw Error(ErrorKind::Environment, format("{} stopped, because rank {} failed: {}", here(rank), failed_rank_, failure_->what()));
 }
 
-void World::throw_if_in_vain(int rank, const std::vector<int>& absent, const std::string& deadlock) {
+void World::throw_if_in_vain(Lock& lock, int rank, const std::string& deadlock) {
   std::string reason = deadlock;
-  for (int other : absent)
+  for (int other : ranks_[static_cast<size_t>(rank)].waits_for)
     if (reason.empty() && ranks_[static_cast<size_t>(other)].has_returned) reason = format("waits for rank {}, which has already returned", other);
   if (reason.empty()) return;
-  const Error error(ErrorKind::Environment, format("{} {}", here(rank), reason), "all ranks must call the same operations in the same order");
-  failure_ = error;
-  failed_rank_ = rank;
-  notify();
-  throw error;
+  fail_and_throw(lock, rank, Error(ErrorKind::Environment, format("{} {}", here(rank), reason), "all ranks must call the same operations in the same order"));
 }
 
-void World::throw_timeout(int rank, const std::vector<int>& absent) {
-  std::string last;
-  for (int other : absent) last += format("; last call there: {}", here(other));
-  const Error error(ErrorKind::Timeout, format("{} waited {} s for {}{}", here(rank), options_.timeout, list_ranks(absent), last),
-                    "find out why it does not come; a longer time limit helps only if it still computes");
-  failure_ = error;
-  failed_rank_ = rank;
-  notify();
-  throw error;
+std::vector<int> World::missed_by(int rank) const {
+  std::vector<int> seen{rank}, missed;
+  for (size_t i = 0; i < seen.size(); ++i)
+    for (int other : ranks_[static_cast<size_t>(seen[i])].waits_for) {
+      if (std::find(seen.begin(), seen.end(), other) != seen.end()) continue;
+      seen.push_back(other);
+      if (ranks_[static_cast<size_t>(other)].waits_for.empty()) missed.push_back(other);
+    }
+  return missed;
+}
+
+void World::throw_timeout(Lock& lock, int rank) {
+  std::string text = format("{} waited {} s for {}", here(rank), options_.timeout, list_ranks(ranks_[static_cast<size_t>(rank)].waits_for));
+  const std::vector<int> missed = missed_by(rank);
+  if (missed.empty()) text += "; the ranks wait for each other";
+  for (int other : missed) text += format("; last call of the missing one: {}", here(other));
+  fail_and_throw(lock, rank, Error(ErrorKind::Timeout, text, "find out why it does not come; a longer time limit helps only if it still computes"));
 }
 
 void World::fail(Lock&, int rank, const Error& error) {

@@ -39,11 +39,14 @@ class World {
   template <class Ready, class Absent, class Deadlock>
   void wait(Lock& lock, int rank, Ready ready, Absent absent, Deadlock deadlock) {
     const auto limit = std::chrono::steady_clock::now() + std::chrono::duration<double>(options_.timeout);
+    auto& waits_for = ranks_[static_cast<size_t>(rank)].waits_for;
     while (!ready()) {
       throw_if_failed(rank);
-      throw_if_in_vain(rank, absent(), deadlock());
-      if (changed_.wait_until(lock, limit) == std::cv_status::timeout && !ready()) throw_timeout(rank, absent());
+      waits_for = absent();
+      throw_if_in_vain(lock, rank, deadlock());
+      if (changed_.wait_until(lock, limit) == std::cv_status::timeout && !ready()) throw_timeout(lock, rank);
     }
+    waits_for.clear();
   }
   /// Waits for something that cannot fail and soon happens.
   template <class Ready>
@@ -63,12 +66,15 @@ class World {
   struct Rank {
     std::string call = "none";
     int64_t calls = 0;        // calls begun
+    std::vector<int> waits_for;
     bool has_returned = false;
     int64_t randoms = 0;
   };
   void throw_if_failed(int rank) const;
-  void throw_if_in_vain(int rank, const std::vector<int>& absent, const std::string& deadlock);
-  [[noreturn]] void throw_timeout(int rank, const std::vector<int>& absent);
+  void throw_if_in_vain(Lock& lock, int rank, const std::string& deadlock);
+  [[noreturn]] void throw_timeout(Lock& lock, int rank);
+  /// Those that this rank waits for, directly or through others that wait, and that wait for nobody: the ones to look at.
+  std::vector<int> missed_by(int rank) const;
   std::string here(int rank) const;  // "rank 0: all_gather (call 3)"
 
   LocalOptions options_;

@@ -3,11 +3,11 @@
 
 #include <limits>
 
+#include "optimized/cpu/scratch.hpp"
 #include "optimized/schemes/ring/merge.hpp"
 #include "reference/components/attention/attention.hpp"
 #include "reference/core/device.hpp"
 #include "reference/core/documents.hpp"
-#include "reference/core/workspace.hpp"
 #include "reference/schemes/traffic.hpp"
 
 namespace megatoken::ring {
@@ -16,6 +16,13 @@ namespace {
 using attention::Shape;
 using attention::Tensors;
 
+/// In the arena's memory; without memory the arena only counts.
+TensorView take(cpu::Arena& arena, DType dtype, const Dims& shape) {
+  TensorView view(nullptr, dtype, shape);
+  view.data = arena.take<std::byte>(view.bytes());
+  return view;
+}
+
 void zero(const TensorView& view) { fill_bytes(view.data, view.device, 0, view.bytes()); }
 
 /// Keys and values, or their gradients, of one block.
@@ -23,7 +30,7 @@ struct KeyValue {
   TensorView k, v;
 
   KeyValue(TensorView k, TensorView v) : k(k), v(v) {}
-  KeyValue(Workspace& space, const Shape& s, DType dtype) : k(space.take(dtype, {s.b, s.s, s.hk, s.d})), v(space.take(dtype, {s.b, s.s, s.hk, s.dv})) {}
+  KeyValue(cpu::Arena& arena, const Shape& s, DType dtype) : k(take(arena, dtype, {s.b, s.s, s.hk, s.d})), v(take(arena, dtype, {s.b, s.s, s.hk, s.dv})) {}
   KeyValue rows(const Part& part) const { return {k.slice(1, part.k_begin, part.k_end), v.slice(1, part.k_begin, part.k_end)}; }
 };
 
@@ -31,9 +38,9 @@ struct KeyValue {
 struct Index {
   TensorView q_position, k_position, q_document, k_document;
 
-  Index(Workspace& space, const Shape& s)
-      : q_position(space.take(DType::I32, {s.t})), k_position(space.take(DType::I32, {s.s})), q_document(space.take(DType::I32, {s.b, s.t})),
-        k_document(space.take(DType::I32, {s.b, s.s})) {}
+  Index(cpu::Arena& arena, const Shape& s)
+      : q_position(take(arena, DType::I32, {s.t})), k_position(take(arena, DType::I32, {s.s})), q_document(take(arena, DType::I32, {s.b, s.t})),
+        k_document(take(arena, DType::I32, {s.b, s.s})) {}
 };
 
 struct ForwardBuffers {
@@ -41,9 +48,9 @@ struct ForwardBuffers {
   TensorView o, more_o, more_lse;
   Index index;
 
-  ForwardBuffers(Workspace& space, const Shape& s, DType dtype)
-      : received{{space, s, dtype}, {space, s, dtype}}, o(space.take(accumulator_of(dtype), {s.b, s.t, s.h, s.dv})),
-        more_o(space.take(accumulator_of(dtype), {s.b, s.t, s.h, s.dv})), more_lse(space.take(accumulator_of(dtype), {s.b, s.h, s.t})), index(space, s) {}
+  ForwardBuffers(cpu::Arena& arena, const Shape& s, DType dtype)
+      : received{{arena, s, dtype}, {arena, s, dtype}}, o(take(arena, accumulator_of(dtype), {s.b, s.t, s.h, s.dv})),
+        more_o(take(arena, accumulator_of(dtype), {s.b, s.t, s.h, s.dv})), more_lse(take(arena, accumulator_of(dtype), {s.b, s.h, s.t})), index(arena, s) {}
 };
 
 struct BackwardBuffers {
@@ -51,10 +58,10 @@ struct BackwardBuffers {
   TensorView dq, more_dq;
   Index index;
 
-  BackwardBuffers(Workspace& space, const Shape& s, DType dtype)
-      : received{{space, s, dtype}, {space, s, dtype}}, travelling{{space, s, accumulator_of(dtype)}, {space, s, accumulator_of(dtype)}},
-        gradient(space, s, accumulator_of(dtype)), dq(space.take(accumulator_of(dtype), {s.b, s.t, s.h, s.d})),
-        more_dq(space.take(accumulator_of(dtype), {s.b, s.t, s.h, s.d})), index(space, s) {}
+  BackwardBuffers(cpu::Arena& arena, const Shape& s, DType dtype)
+      : received{{arena, s, dtype}, {arena, s, dtype}}, travelling{{arena, s, accumulator_of(dtype)}, {arena, s, accumulator_of(dtype)}},
+        gradient(arena, s, accumulator_of(dtype)), dq(take(arena, accumulator_of(dtype), {s.b, s.t, s.h, s.d})),
+        more_dq(take(arena, accumulator_of(dtype), {s.b, s.t, s.h, s.d})), index(arena, s) {}
 };
 
 Part part_of(const Ring& ring, const Shape& local, int rank, int source) {
@@ -74,7 +81,7 @@ class Pass {
  public:
   Pass(const SchemeCall& call, const Ring& ring)
       : call_(call), ring_(ring), communicator_(call.communicator), own_(bind_fields<Tensors>(call.views)), whole_(bind_fields<Tensors>(call.whole_index)),
-        shape_(call.local), space_(call.context.workspace), rank_(communicator_.rank()), ranks_(communicator_.size()), threads_(call.context.threads) {}
+        shape_(call.local), arena_(call.context.workspace.data()), rank_(communicator_.rank()), ranks_(communicator_.size()), threads_(call.context.threads) {}
 
   void forward();
   void backward();
@@ -97,7 +104,7 @@ class Pass {
   Communicator& communicator_;
   const Tensors own_, whole_;
   const Shape shape_;
-  Workspace space_;
+  cpu::Arena arena_;
   const int rank_, ranks_, threads_;
 };
 
@@ -133,13 +140,15 @@ void Pass::run_block(const std::function<void(const Call&)>& run, const Part& pa
   if (const std::string reason = call_.block.refuse ? call_.block.refuse(axes, call_.dtype) : ""; !reason.empty())
     throw Error(ErrorKind::Usage, format("{} cannot compute a block of {} queries and {} keys: {}", call_.block.label(), part.queries(), part.keys(), reason));
   Context context = call_.context;
-  context.workspace = space_.rest();
+  MEGATOKEN_CHECK(arena_.used() <= static_cast<int64_t>(context.workspace.size()), "a workspace of {} bytes is too small: the ring needs {}",
+                  context.workspace.size(), arena_.used());
+  context.workspace = context.workspace.subspan(static_cast<size_t>(arena_.used()));
   const auto views = list_views(tensors);
   run({axes, call_.dtype, views, context});
 }
 
 void Pass::forward() {
-  const ForwardBuffers buffer(space_, shape_, call_.dtype);
+  const ForwardBuffers buffer(arena_, shape_, call_.dtype);
   zero(buffer.o);
   fill(own_.lse, -std::numeric_limits<double>::infinity());
   write_queries(buffer.index);
@@ -167,7 +176,7 @@ void Pass::forward() {
 }
 
 void Pass::backward() {
-  const BackwardBuffers buffer(space_, shape_, call_.dtype);
+  const BackwardBuffers buffer(arena_, shape_, call_.dtype);
   zero(buffer.dq);
   write_queries(buffer.index);
 
@@ -228,7 +237,7 @@ void Pass::backward() {
 
 int64_t workspace_of(const Ring& ring, const Variant& block, const Axes& local, DType dtype, int ranks, Phase phase) {
   const Shape shape(local);
-  Workspace forward, backward;
+  cpu::Arena forward, backward;
   ForwardBuffers(forward, shape, dtype);
   BackwardBuffers(backward, shape, dtype);
   int64_t block_bytes = 0;
