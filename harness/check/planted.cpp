@@ -28,6 +28,7 @@ FaultReport judge_fault(const Fault& fault, const std::string& variant_name, con
   test.component = fault.component;
   test.variant = truth.name;
   test.scheme = fault.scheme;
+  test.phase = component.has_gradients() ? Phase::Both : Phase::Forward;
   test.dtype = DType::F32;
   test.ranks = scheme ? fault.ranks : 1;
   test.axes = component.complete(Axes::parse(fault.axes.empty() ? component.judging : fault.axes));

@@ -63,7 +63,7 @@ void Progress::done(const FaultReport& report) {
     if (trial.rejected && std::find(seen.begin(), seen.end(), trial.strategy) == seen.end()) seen.push_back(trial.strategy);
   std::string by;
   for (const auto& strategy : seen) by += (by.empty() ? "" : ", ") + strategy;
-  std::cout << format("{:<8}{}   {}", !report.skipped.empty() ? "skipped" : report.rejected ? "rejected" : "MISSED", report.fault->label(),
+  std::cout << format("{:<9}{}   {}", !report.skipped.empty() ? "skipped" : report.rejected ? "rejected" : "MISSED", report.fault->label(),
                       !report.skipped.empty() ? report.skipped : report.rejected ? "by " + by : "no check saw it: " + report.fault->about)
             << std::endl;
   draw();

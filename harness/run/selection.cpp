@@ -198,7 +198,7 @@ std::vector<Case> expand(const Selection& selection) {
       for (const auto& dtype : words_of(settings, "dtype", "fp32"))
         for (const auto& distribution : distributions)
           for (const auto& seed : words_of(settings, "seed", "0"))
-            for (const auto& phase : words_of(settings, "phase", "fwd_bwd"))
+            for (const auto& phase : component->has_gradients() ? words_of(settings, "phase", "fwd_bwd") : std::vector<std::string>{"fwd"})
               for (const auto& t : mine)
                 for (const auto& ranks : words_of(settings, "ranks", t.scheme.empty() ? "1" : "4")) {
                   if (std::find(component->distributions.begin(), component->distributions.end(), distribution) == component->distributions.end()) continue;

@@ -20,6 +20,10 @@ DType dtype_of(const Field& field, DType case_dtype) {
   }
 }
 
+bool Component::has_gradients() const {
+  return std::any_of(fields.begin(), fields.end(), [](const Field& field) { return field.role == Role::InputGrad; });
+}
+
 size_t Component::index(const std::string& field) const {
   std::vector<std::string> names;
   for (size_t i = 0; i < fields.size(); ++i) {

@@ -87,6 +87,8 @@ struct Component {
   std::string judging;                                                 // axes at which planted faults are judged: every feature on, quick
 
   const std::string& label() const { return name; }
+  /// False for operations without a backward, such as an optimizer step or a selection.
+  bool has_gradients() const;
   /// Index into fields; throws for unknown names.
   size_t index(const std::string& field) const;
   /// Complete axes with defaults, checked.

@@ -25,4 +25,14 @@ void launch(int64_t count, void* stream, const char* what, Body body) {
   check_cuda(cudaGetLastError(), what);
 }
 
+/// The device side of reference/core/loops.hpp.
+struct GpuLoop {
+  void* stream = nullptr;
+
+  template <class Body>
+  void operator()(int64_t count, const char* what, Body body) const {
+    launch(count, stream, what, body);
+  }
+};
+
 }  // namespace megatoken

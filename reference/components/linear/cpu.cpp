@@ -1,0 +1,17 @@
+// linear/cpu: the loops of loops.hpp on CPU threads; the oracle at fp64, the yardstick below.
+#include "reference/components/linear/loops.hpp"
+#include "reference/core/loops.hpp"
+#include "reference/core/variant.hpp"
+
+namespace megatoken::linear {
+namespace {
+
+const Registered<Variant> registered{make_variant<Tensors>({
+    .name = "cpu",
+    .about = "the formulas as loops; the oracle at fp64",
+    .forward = [](const Shape& s, const Tensors& x, Context& c) { dispatch_float(x.x.dtype, [&]<class T>() { forward_loops<T>(s, x, CpuLoop{c.threads}); }); },
+    .backward = [](const Shape& s, const Tensors& x, Context& c) { dispatch_float(x.x.dtype, [&]<class T>() { backward_loops<T>(s, x, CpuLoop{c.threads}); }); },
+})};
+
+}  // namespace
+}  // namespace megatoken::linear

@@ -1,0 +1,17 @@
+// swiglu/cpu: the loops of loops.hpp on CPU threads; the oracle at fp64, the yardstick below.
+#include "reference/components/swiglu/loops.hpp"
+#include "reference/core/loops.hpp"
+#include "reference/core/variant.hpp"
+
+namespace megatoken::swiglu {
+namespace {
+
+const Registered<Variant> registered{make_variant<Tensors>({
+    .name = "cpu",
+    .about = "the formulas as loops; the oracle at fp64",
+    .forward = [](const Shape& s, const Tensors& x, Context& c) { dispatch_float(x.gate.dtype, [&]<class T>() { forward_loops<T>(s, x, CpuLoop{c.threads}); }); },
+    .backward = [](const Shape& s, const Tensors& x, Context& c) { dispatch_float(x.gate.dtype, [&]<class T>() { backward_loops<T>(s, x, CpuLoop{c.threads}); }); },
+})};
+
+}  // namespace
+}  // namespace megatoken::swiglu
