@@ -112,7 +112,7 @@ void Corpus::describe(const DataSpec& spec) {
 }
 
 std::vector<int32_t> Corpus::tokens(int64_t offset, int64_t count) const {
-  MEGATOKEN_CHECK(offset >= 0 && count >= 0 && offset <= size_ - count, "tokens {} to {} of '{}', which has {}", offset, offset + count, label_, size_);
+  MEGATOKEN_CHECK(offset >= 0 && count >= 0 && offset <= size_ - count, "{} tokens from {} of '{}', which has {}", count, offset, label_, size_);
   if (!synthetic_) return tokenizer_->encode(std::string_view(symbols_).substr(static_cast<size_t>(offset), static_cast<size_t>(count)));
   const bool dna = tokenizer_ == &nucleotide_tokenizer();
   const RandomStream stream(seed_, dna ? "synthetic/dna" : "synthetic/bytes");
