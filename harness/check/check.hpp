@@ -16,7 +16,8 @@ struct Check {
   std::string reason;   // what a check without numbers found
 };
 
-/// error ≤ factor · max(yardstick, floor), and not more outliers than the tolerance or the naive variant has.
+/// error ≤ factor · max(yardstick, floor), and no more single elements than the tolerance allows may be further off than 8 limits
+/// and than 4 times the naive variant's own worst element.
 /// Integer outputs and metric "wrong" must agree exactly.
 Check judge(const Component& component, const Field& field, const std::string& strategy, const std::string& oracle, const TensorView& got,
             const TensorView& want, const TensorView* naive, DType dtype, const Tolerances& tolerances, bool exact = false);

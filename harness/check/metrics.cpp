@@ -37,11 +37,14 @@ Comparison compare(const TensorView& got, const TensorView& want, double outlier
   result.rel_rms = want2 > 0 ? std::sqrt(difference2 / want2) : std::sqrt(difference2);
   result.max_error = largest > 0 ? (rms > 0 ? largest / rms : largest) : 0;
   result.cosine_distance = got2 > 0 && want2 > 0 ? std::max(0.0, 1 - dot / std::sqrt(got2 * want2)) : (got2 == want2 ? 0 : 1);
-  if (std::isfinite(outlier_limit) && finite > 0) {
-    int64_t outliers = 0;
-    for (size_t i = 0; i < g.size(); ++i) outliers += std::abs(g[i] - w[i]) > outlier_limit * std::max(rms, std::abs(w[i]));
-    result.outlier_fraction = static_cast<double>(outliers) / static_cast<double>(finite);
+  int64_t outliers = 0;
+  for (size_t i = 0; i < g.size(); ++i) {
+    const double scale = std::max(rms, std::abs(w[i])), error = std::abs(g[i] - w[i]);
+    if (!(scale > 0) || !std::isfinite(error)) continue;
+    result.tail = std::max(result.tail, error / scale);
+    outliers += error > outlier_limit * scale;
   }
+  if (finite > 0) result.outlier_fraction = static_cast<double>(outliers) / static_cast<double>(finite);
   if (result.nonfinite > 0) result.rel_rms = INFINITY;
   return result;
 }

@@ -11,7 +11,8 @@ struct Comparison {
   double rel_rms = 0;           // ‖got − want‖ / ‖want‖; ‖got‖ when want is 0
   double max_error = 0;         // max |got − want| / RMS(want)
   double cosine_distance = 0;   // 1 − cos(got, want)
-  double outlier_fraction = 0;  // elements with |got − want| > outlier_limit · max(|want|, RMS(want))
+  double tail = 0;              // max |got − want| / max(|want|, RMS(want)): the worst element, large ones by their own size
+  double outlier_fraction = 0;  // elements beyond outlier_limit on that scale
   int64_t compared = 0;
   int64_t nonfinite = 0;        // infinite or NaN where it should not be, or the wrong infinity
   int64_t wrong = 0;            // elements that differ at all
