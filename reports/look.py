@@ -25,7 +25,7 @@ REFERENCE_GREYS = {"cpu": "#8a8a8a", "gpu": "#555555"}
 VENDORS = ("cublas", "cudnn", "cusparse", "vendor")
 SCHEME_MARKERS = {"": "o", "gather": "s", "ring": "^", "zigzag": "D", "all_gather": "v", "ulysses": "P", "usp": "X", "state_passing": "p"}
 SPARE_MARKERS = "<>hd8*"
-PHASE_LINES = {"fwd_bwd": "-", "fwd": (0, (1, 1)), "bwd": (0, (4, 1.4)), "": "-"}  # the whole is solid, its parts are broken
+PHASE_LINES = {"fwd_bwd": "-", "": "-", "fwd": (0, (6, 1.3)), "bwd": (0, (2, 1.2))}  # the whole is solid, its parts are broken
 DASHED = (0, (3, 2))
 HOLLOW = "hollow marker: not verified with both normal and aimed inputs"
 

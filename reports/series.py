@@ -4,14 +4,8 @@ import math
 
 import numpy
 
-# Columns of `results` that are not axes of the case; every other column is one (b, h, d, ...).
-NOT_AXES = set("""
-    key component variant scheme phase dtype accum distribution seed ranks communicator device status reason stop_reason attempt flops
-    bytes_min comm_bytes comm_predicted time_median time_q25 time_q75 time_ci_lo time_ci_hi time_min n_samples n_discarded launch
-    l2_policy tokens_per_second mfu fraction_of_roof bus_bandwidth memory_peak memory_predicted energy deterministic started duration
-    repro t run index current output value yardstick limit strategy oracle n_compared
-""".split())
 REFERENCES = ("cpu", "gpu")  # the naive variants of reference/
+NO_SHAPE = ("t", "dist", "seed", "ranks")  # words of a key that are not axes of the shape
 STOPPED = ("oom", "timeout", "crash", "error")
 DISTRIBUTIONS = ("normal", "aimed", "tokens", "extreme")
 SLOPE_SPAN = 16  # a slope is fitted over the longest lengths within this factor, where the leading power rules
@@ -70,9 +64,8 @@ def positive(name):
 
 
 def shape_of(row):
-    """The axes of a row without its tokens, as the key writes them: 'b=1 h=8 d=64'."""
-    return " ".join(f"{name}={value}" for name, value in row.items()
-                    if name not in NOT_AXES and value not in (-1, "") and value == value)
+    """The axes of a row without its tokens, in the words of its key, which leaves out what follows from the others: 'b=1 h=8 d=64'."""
+    return " ".join(word for word in row["key"].split() if "=" in word and word.split("=")[0] not in NO_SHAPE)
 
 
 def device_of(merged, row):

@@ -39,7 +39,7 @@ def failures(merged, wanted):
             ratio = check["value"] / check["limit"] if check["limit"] > 0 else float("inf")
             if check["result"] not in worst or ratio > worst[check["result"]][0]:
                 worst[check["result"]] = ratio, check
-    return [dict(row, check=_words(*worst[row["index"]]) if row["index"] in worst else "")
+    return [dict(row, check=_words(worst[row["index"]][1]) if row["index"] in worst else "")
             for row in merged.rows("results") if row["status"] in wanted]
 
 
@@ -107,6 +107,8 @@ def _speedups(merged):
             for (component, variant, _, _, phase, dtype), (tokens, factor, naive) in sorted(best.items())]
 
 
-def _words(ratio, check):
+def _words(check):
     where = f" at {check['worst_index']}" if check.get("worst_index") else ""
-    return f"{check['output']} by {check['strategy']}: {check['metric']} {check['value']:.3g} > {check['limit']:.3g}{where}"
+    error = f"{check['metric']} {check['value']:.3g} > {check['limit']:.3g}{where}"
+    rule = check.get("reason") or check["metric"]  # a check without a limit: canaries, same bits, bytes sent
+    return f"{check['output']} by {check['strategy']}: {error if check['limit'] > 0 else rule}"

@@ -65,13 +65,13 @@ def _slowest_per_step(ranks):
 def _bars(ax, layouts, colours, mean=None):
     width = 0.8 / max(1, len(layouts))
     longest = max((len(values) for values in layouts.values()), default=0)
+    crowd = sum(len(look.count(value)) for values in layouts.values() for value in values)  # letters above the bars
     for number, (name, values) in enumerate(layouts.items()):
         places = [place + (number + 0.5) * width - 0.4 for place in range(len(values))]
         ax.bar(places, values, 0.92 * width, color=colours[name], zorder=3)
-        if longest * len(layouts) <= 16:
-            for place, value in zip(places, values):
-                ax.annotate(look.count(value), (place, value), (0, 1.5), textcoords="offset points", ha="center", fontsize=6.5,
-                            color="#555555")
+        for place, value in zip(places, values) if crowd <= 64 else ():
+            ax.annotate(look.count(value), (place, value), (0, 1.5), textcoords="offset points", ha="center",
+                        fontsize=6.5 if crowd <= 40 else 5.5, color="#555555")
     if mean:
         ax.axhline(mean, color="#555555", linestyle=look.DASHED, linewidth=1, zorder=4)
     ax.set_xticks(range(0, longest, max(1, longest // 8)))

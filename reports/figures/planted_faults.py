@@ -7,7 +7,7 @@ from reports import look
 from reports.series import DISTRIBUTIONS
 
 NAME, TITLE, ORDER = "planted_faults", "Planted faults: what the checks can see", 80
-STRATEGIES = ("full", "rows", "cols", "scan", "prefix", "shift", "shards", "exact", "repeat", "soak")
+STRATEGIES = ("hygiene", "ledger", "full", "exact", "rows", "cols", "scan", "prefix", "shift", "shards", "repeat", "soak")
 BLUES = LinearSegmentedColormap.from_list("rejected", ["#cfe3f1", look.PALETTE[0]])
 FULL_COLOUR = 1e4  # times the limit, from which the colour grows no more
 CELL_WIDTH, CELL_HEIGHT = 0.52, 0.24  # inches

@@ -1,4 +1,4 @@
-"""The report as a program: same input, same bytes; one clear line and the right exit code for bad input; nothing lost, nothing half-written."""
+"""The report as a program: same input, same bytes; one clear line and the right exit code for bad input; nothing lost or half-written."""
 import html.parser
 import os
 import resource

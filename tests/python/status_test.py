@@ -12,7 +12,8 @@ class Status(unittest.TestCase):
         cls.tables = merged(sample.tables())
 
     def counts(self, component, variant, scheme=""):
-        (row,) = [row for row in status.counts(self.tables) if (row["component"], row["variant"], row["scheme"]) == (component, variant, scheme)]
+        wanted = component, variant, scheme
+        (row,) = [row for row in status.counts(self.tables) if (row["component"], row["variant"], row["scheme"]) == wanted]
         return dict(row["counts"])
 
     def test_it_counts_each_status_of_each_variant(self):
@@ -39,6 +40,11 @@ class Status(unittest.TestCase):
         self.assertIn("o by full: rel_rms 0.0031 >", failure["check"])
         self.assertIn("t=4094", failure["check"])
         self.assertEqual(failure["repro"], f"megatoken check '{failure['key']}'")
+
+    def test_a_failure_of_a_rule_says_what_was_broken(self):
+        check = dict(result=0, output="o", strategy="hygiene", metric="rule", passed=0, reason="1 canary byte after the end changed")
+        (failure,) = status.failures(merged(dict(results=[sample.result("a", "v", 8, status="fail")], checks=[check])), status.FAILURES)
+        self.assertEqual(failure["check"], "o by hygiene: 1 canary byte after the end changed")
 
     def test_the_ends_of_sweeps_are_no_failures(self):
         self.assertEqual(sorted(row["status"] for row in status.failures(self.tables, status.LIMITS)), ["oom", "timeout", "timeout"])
