@@ -56,7 +56,7 @@ std::string unpack_debian_packages(const std::vector<std::string>& packages, con
     if (second.code != 0)
       throw Error(ErrorKind::Environment,
                   format("cannot download the Debian package{} {}: {}", packages.size() > 1 ? "s" : "", join(packages, ", "), reason({first, updated, second})),
-                  "is this Debian 12 and online? Otherwise bring the files in a folder of your own and pass --data FOLDER");
+                  "this needs Debian 12, a network and room on the disk; otherwise bring the files in a folder of your own and pass --data FOLDER");
   }
   unpack_deb_files(here, here + "/root");
   return here + "/root";
