@@ -160,7 +160,8 @@ Verification verify_data(const CatalogEntry& entry) {
       result.message = result.passed ? "sha256 as in SHA256SUMS" : format("sha256 {} instead of {} (SHA256SUMS)", actual, listed);
     } else if (!pinned.empty()) {
       result.passed = result.facts.content.sha256 == pinned;
-      result.message = result.passed ? "sha256 as when fetched" : format("sha256 {} instead of {} (when fetched)", result.facts.content.sha256, pinned);
+      result.message = result.passed ? "sha256 as when fetched"
+                                     : format("sha256 {} instead of {} (when fetched)", result.facts.content.sha256, pinned);
     } else {
       result.passed = true;
       result.message = "readable; no checksum is known";

@@ -70,7 +70,8 @@ Corpus Corpus::open(const DataSpec& spec) {
   Corpus corpus;
   if (is_synthetic(spec.name)) {
     const bool dna = spec.name == "synthetic/dna";
-    MEGATOKEN_CHECK(dna || spec.name == "synthetic" || spec.name == "synthetic/bytes", "unknown data '{}': synthetic, synthetic/bytes or synthetic/dna", spec.name);
+    MEGATOKEN_CHECK(dna || spec.name == "synthetic" || spec.name == "synthetic/bytes",
+                    "unknown data '{}': synthetic, synthetic/bytes or synthetic/dna", spec.name);
     MEGATOKEN_CHECK(spec.synthetic_tokens > 0, "synthetic data of {} tokens: at least 1", spec.synthetic_tokens);
     corpus.synthetic_ = true;
     corpus.tokenizer_ = dna ? &nucleotide_tokenizer() : &byte_tokenizer();

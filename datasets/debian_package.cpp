@@ -37,7 +37,8 @@ void unpack_deb_files(const std::string& folder, const std::string& root) {
     if (item.path().extension() != ".deb") continue;
     const ProcessResult unpacked = run_process({"dpkg-deb", "--extract", item.path().string(), root});
     if (unpacked.code != 0)
-      throw Error(ErrorKind::Environment, format("cannot unpack {}: {}", item.path().filename().string(), unpacked.last_error()), "is the disk full?");
+      throw Error(ErrorKind::Environment, format("cannot unpack {}: {}", item.path().filename().string(), unpacked.last_error()),
+                  "is the disk full?");
   }
 }
 
@@ -55,8 +56,10 @@ std::string unpack_debian_packages(const std::vector<std::string>& packages, con
     const ProcessResult second = run_process(apt(own, words), here);
     if (second.code != 0)
       throw Error(ErrorKind::Environment,
-                  format("cannot download the Debian package{} {}: {}", packages.size() > 1 ? "s" : "", join(packages, ", "), reason({first, updated, second})),
-                  "this needs Debian 12, a network and room on the disk; otherwise bring the files in a folder of your own and pass --data FOLDER");
+                  format("cannot download the Debian package{} {}: {}", packages.size() > 1 ? "s" : "", join(packages, ", "),
+                         reason({first, updated, second})),
+                  "this needs Debian 12, a network and room on the disk; otherwise bring the files in a folder of your own and pass "
+                  "--data FOLDER");
   }
   unpack_deb_files(here, here + "/root");
   return here + "/root";

@@ -92,8 +92,10 @@ void FastaReader::refuse(const Sequence& sequence, char letter) const {
 void FastaReader::refuse_if_protein(const Sequence& sequence) const {
   const int64_t ambiguous = total_length(sequence.ambiguous);
   if (sequence.length() >= 20 && 2 * ambiguous > sequence.length())
-    throw Error(ErrorKind::Usage, format("{} record '{}': {} of {} letters are IUPAC codes: this is a protein FASTA", reader_.path(), sequence.name,
-                                         ambiguous, sequence.length()), "give a DNA FASTA");
+    throw Error(ErrorKind::Usage,
+                format("{} record '{}': {} of {} letters are IUPAC codes: this is a protein FASTA", reader_.path(), sequence.name, ambiguous,
+                       sequence.length()),
+                "give a DNA FASTA");
 }
 
 bool FastaReader::next(Sequence& sequence) {

@@ -21,11 +21,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr char kFolderHint[] = "pass --data FOLDER that can be written";
+
 /// The lock goes when the process does, however it ends.
 class FolderLock {
  public:
   explicit FolderLock(const std::string& folder) : file_(open((folder + "/.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)) {
-    if (file_ < 0) throw Error(ErrorKind::Environment, format("cannot write in {}: {}", folder, std::strerror(errno)), "pass --data FOLDER that can be written");
+    if (file_ < 0) throw Error(ErrorKind::Environment, format("cannot write in {}: {}", folder, std::strerror(errno)), kFolderHint);
     while (flock(file_, LOCK_EX) != 0 && errno == EINTR) {}
   }
   ~FolderLock() { close(file_); }
@@ -64,9 +66,11 @@ void write_file(const std::string& path, const std::string& bytes) {
 /// The program's libraries were unpacked beside it and may lie below any architecture's folder.
 std::string library_path(const std::string& root) {
   std::string path;
-  for (const auto& item : fs::recursive_directory_iterator(root))
-    if (item.path().filename().string().find(".so.") != std::string::npos && path.find(item.path().parent_path().string() + ":") == std::string::npos)
-      path += item.path().parent_path().string() + ":";
+  for (const auto& item : fs::recursive_directory_iterator(root)) {
+    const std::string folder = item.path().parent_path().string() + ":";
+    const bool library = item.path().filename().string().find(".so.") != std::string::npos;
+    if (library && path.find(folder) == std::string::npos) path += folder;
+  }
   return path;
 }
 
@@ -100,7 +104,8 @@ void put_in_place(const std::string& fresh, const DataFile& file, Records& recor
     problem = format("sha256 {} instead of {}, which it had when it was fetched first", facts.content.sha256, pinned);
   if (!problem.empty()) {
     fs::remove(fresh);
-    throw Error(ErrorKind::Environment, format("what came for {} is something else: {}", file.path, problem), "nothing was changed; its source has changed or is damaged");
+    throw Error(ErrorKind::Environment, format("what came for {} is something else: {}", file.path, problem),
+                "nothing was changed; its source has changed or is damaged");
   }
   const std::string final_name = options.folder + "/" + file.path;
   fs::create_directories(fs::path(final_name).parent_path());
@@ -138,7 +143,8 @@ void fetch_locked(const DataSet& set, const Catalog& catalog, const FetchOptions
     if (!is_there(file, catalog, records, options)) missing.push_back(&file);
   if (missing.empty()) return;
 
-  options.say(format("{}: fetching from {}{}", set.name, set.source(), set.download > 0 ? ", " + format_bytes(static_cast<double>(set.download)) : ""));
+  const std::string size = set.download > 0 ? ", " + format_bytes(static_cast<double>(set.download)) : "";
+  options.say(format("{}: fetching from {}{}", set.name, set.source(), size));
   const WorkFolder work(options.folder);
   const std::string root = set.packages.empty() ? "" : unpack_debian_packages(set.packages, work.path());
   for (const DataFile* file : missing) {
@@ -164,7 +170,7 @@ void fetch_data(const DataSet& set, const Catalog& catalog, const FetchOptions& 
     const FolderLock lock(options.folder);
     fetch_locked(set, catalog, options);
   } catch (const fs::filesystem_error& error) {
-    throw Error(ErrorKind::Environment, format("{}: {}", error.path1().string(), error.code().message()), "pass --data FOLDER that can be written");
+    throw Error(ErrorKind::Environment, format("{}: {}", error.path1().string(), error.code().message()), kFolderHint);
   }
 }
 

@@ -34,7 +34,8 @@ class ManifestParser {
     for (const toml::table* item : tables(root_, "collection", "the file")) {
       only_keys(*item, {"name", "files"}, "[[collection]]");
       Collection collection{text(*item, "name", "[[collection]]"), texts(*item, "files", "[[collection]]")};
-      for (const std::string& name : collection.files) check(names.count(name), format("collection '{}' names '{}', which no set has", collection.name, name));
+      for (const std::string& name : collection.files)
+        check(names.count(name), format("collection '{}' names '{}', which no set has", collection.name, name));
       manifest.collections.push_back(std::move(collection));
     }
     return manifest;

@@ -37,7 +37,8 @@ Records::Records(const std::string& folder) : folder_(folder) {
     const bool good = f.size() == 9 && f[3].size() == 64 && parse_number(f[1], r.size) && parse_number(f[2], r.time) &&
                       parse_number(f[4], r.facts.content.bytes) && parse_number(f[5], r.facts.symbols) && parse_number(f[6], r.facts.unknown) &&
                       parse_number(f[7], r.facts.lower_case);
-    if (!good) throw Error(ErrorKind::Usage, format("{}{} is damaged at line {}", folder_, kFile, number), "delete it: everything is verified anew");
+    if (!good)
+      throw Error(ErrorKind::Usage, format("{}{} is damaged at line {}", folder_, kFile, number), "delete it: everything is verified anew");
     r.facts.content.sha256 = f[3];
     r.facts.label = f[8];
     records_[f[0]] = r;

@@ -22,7 +22,8 @@ std::vector<int32_t> Tokenizer::encode(std::string_view text) const {
 std::string Tokenizer::decode(std::span<const int32_t> tokens) const {
   std::string text(tokens.size(), '\0');
   for (size_t i = 0; i < tokens.size(); ++i) {
-    MEGATOKEN_CHECK(tokens[i] >= 0 && tokens[i] < symbols(), "token {} at position {} stands for no text in the {} tokenizer", tokens[i], i, name_);
+    MEGATOKEN_CHECK(tokens[i] >= 0 && tokens[i] < symbols(),
+                    "token {} at position {} stands for no text in the {} tokenizer", tokens[i], i, name_);
     text[i] = alphabet_[static_cast<size_t>(tokens[i])];
   }
   return text;

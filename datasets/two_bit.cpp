@@ -91,7 +91,8 @@ Sequence TwoBitReader::read(int64_t i) {
   take_u32();  // reserved
   const int64_t packed_bytes = (length + 3) / 4;
   if (packed_bytes > size_ - at_)
-    throw Error(ErrorKind::Usage, format("{}: truncated .2bit: {} bases of '{}' wanted at byte {} of {}", path_, length, entry.name, at_, size_), kHint);
+    throw Error(ErrorKind::Usage,
+                format("{}: truncated .2bit: {} bases of '{}' wanted at byte {} of {}", path_, length, entry.name, at_, size_), kHint);
   std::string packed(static_cast<size_t>(packed_bytes), '\0');
   take(packed.data(), packed_bytes);
 

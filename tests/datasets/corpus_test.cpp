@@ -65,13 +65,14 @@ TEST(Corpus, GenomeFoldsCaseAndMasksWhatIsNotKnown) {
 
 TEST(Corpus, UnknownAndAbsentNamesSayWhatToDo) {
   const TempFolder folder;
-  expect_error(ErrorKind::Usage, {"'hg38.chr22' is not in", "megatoken data fetch hg38.chr22"}, [&] { Corpus::open({.name = "hg38.chr22", .folders = {folder.path()}}); });
-  expect_error(ErrorKind::Usage, {"unknown data 'austen/ema'", "austen/emma"}, [&] { Corpus::open({.name = "austen/ema", .folders = {folder.path()}}); });
+  const auto open = [&](const std::string& name) { return [&, name] { Corpus::open({.name = name, .folders = {folder.path()}}); }; };
+  expect_error(ErrorKind::Usage, {"'hg38.chr22' is not in", "megatoken data fetch hg38.chr22"}, open("hg38.chr22"));
+  expect_error(ErrorKind::Usage, {"unknown data 'austen/ema'", "austen/emma"}, open("austen/ema"));
   expect_error(ErrorKind::Usage, {"synthetic/rna"}, [] { Corpus::open({.name = "synthetic/rna"}); });
   EXPECT_FALSE(is_available({.name = "hg38.chr22", .folders = {folder.path()}}));
   EXPECT_TRUE(is_available({.name = "synthetic"}));
   folder.write("books/emma.txt", "not the novel");
-  expect_error(ErrorKind::Usage, {"emma.txt has 13 bytes instead of 883028"}, [&] { Corpus::open({.name = "austen/emma", .folders = {folder.path()}}); });
+  expect_error(ErrorKind::Usage, {"emma.txt has 13 bytes instead of 883028"}, open("austen/emma"));
 }
 
 TEST(Synthetic, IsLabelledAndDependsOnSeedAndPositionAlone) {

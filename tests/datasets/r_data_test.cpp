@@ -39,7 +39,8 @@ TEST(RData, DamageIsNamed) {
   const std::string good = record(r_vector({"one", "two"}));
   for (size_t length = 1; length < good.size(); ++length)
     expect_error(ErrorKind::Usage, {"cut.rdb", "at byte"}, [&] { read_r_lines(folder.write("cut.rdb", good.substr(0, length)), 0); });
-  expect_error(ErrorKind::Usage, {"no character vector"}, [&] { read_r_lines(folder.write("n.rdb", record("X\n" + big_endian(2) + big_endian(0) + big_endian(0) + big_endian(13) + big_endian(0))), 0); });
+  const std::string integers = "X\n" + big_endian(2) + big_endian(0) + big_endian(0) + big_endian(13) + big_endian(0);
+  expect_error(ErrorKind::Usage, {"no character vector"}, [&] { read_r_lines(folder.write("n.rdb", record(integers)), 0); });
   expect_error(ErrorKind::Usage, {"not in R's XDR format"}, [&] { read_r_lines(folder.write("a.rdb", record("A\n....")), 0); });
   expect_error(ErrorKind::Usage, {"version 4 is unknown"}, [&] { read_r_lines(folder.write("v.rdb", record(r_vector({}, 4))), 0); });
   expect_error(ErrorKind::Usage, {"longer than its strings"}, [&] { read_r_lines(folder.write("l.rdb", record(r_vector({"x"}) + "more")), 0); });

@@ -98,7 +98,8 @@ int verify(const std::vector<std::string>& arguments) {
   std::string folder;
   std::vector<std::string> names;
   parse_arguments("data verify", "Reads data files and holds them against their checksums; exit code 1 when one differs.",
-                  {{"--data", "data folder (default: data)", &folder}}, {"NAME", "names or globs; all that is there when none is given", &names}, arguments);
+                  {{"--data", "data folder (default: data)", &folder}},
+                  {"NAME", "names or globs; all that is there when none is given", &names}, arguments);
   const Catalog catalog(builtin_manifest(), data_folders(folder));
   const bool own_is_writable = access(own_data_folder(folder).c_str(), W_OK) == 0;
   int64_t checked = 0, failed = 0;
@@ -107,11 +108,14 @@ int verify(const std::vector<std::string>& arguments) {
     const Verification verification = verify_data(*entry);
     ++checked;
     failed += !verification.passed;
-    std::cout << format("{}  {}: {} ({})", verification.passed ? "ok    " : "FAILED", entry->name, verification.message, entry->file()) << std::endl;
-    if (verification.passed && own_is_writable && entry->folder == own_data_folder(folder)) Records(entry->folder).put(entry->path, verification.facts);
+    const char* verdict = verification.passed ? "ok    " : "FAILED";
+    std::cout << format("{}  {}: {} ({})", verdict, entry->name, verification.message, entry->file()) << std::endl;
+    if (verification.passed && own_is_writable && entry->folder == own_data_folder(folder))
+      Records(entry->folder).put(entry->path, verification.facts);
   }
   if (checked == 0)
-    throw Error(ErrorKind::Usage, format("nothing to verify: {} not in {}", names.empty() ? "no data" : join(names, ", "), join(catalog.folders(), ", ")),
+    throw Error(ErrorKind::Usage,
+                format("nothing to verify: {} not in {}", names.empty() ? "no data" : join(names, ", "), join(catalog.folders(), ", ")),
                 "megatoken data fetch");
   std::cout << format("{} of {} files are right\n", checked - failed, checked);
   return failed == 0 ? kPassed : kWrongNumbers;
