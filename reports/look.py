@@ -232,18 +232,18 @@ def size(number):
 # ---- axes
 
 
-def count_axis(axis, values, text=tokens):
-    """A log2 axis over counts (tokens, ranks) with a tick at powers of two, thinned to at most eight."""
+def count_axis(ax, values, text=tokens):
+    """A log2 x axis over counts (tokens, ranks) with a tick at powers of two, thinned to at most eight."""
     low, high = min(values), max(values)
-    axis._set_axes_scale("log", base=2)
+    ax.set_xscale("log", base=2)
     powers = range(math.ceil(math.log2(low) - 1e-9), math.floor(math.log2(high) + 1e-9) + 1)
     step = max(1, -(-len(powers) // 8))
     ticks = [2**power for power in powers][::-1][::step] or sorted(set(values))
-    axis.set_major_locator(FixedLocator(sorted(ticks)))
-    axis.set_minor_locator(NullLocator())
-    axis.set_major_formatter(FuncFormatter(lambda value, _: text(value)))
+    ax.xaxis.set_major_locator(FixedLocator(sorted(ticks)))
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: text(value)))
     margin = max(1.12, (high / low) ** 0.04)
-    axis.axes.set_xlim(low / margin, high * margin)
+    ax.set_xlim(low / margin, high * margin)
 
 
 def linear_axis(ax, largest, text, *, binary=False):
