@@ -1,4 +1,6 @@
 // megatoken <verb> …: finds the verb, turns errors into one line and an exit code.
+#include <malloc.h>
+
 #include <exception>
 #include <iostream>
 #include <new>
@@ -33,6 +35,9 @@ int run(const std::vector<std::string>& arguments) {
 
 int main(int count, char** values) {
   using namespace megatoken;
+  // Large blocks go back to the system when freed, so that resident memory says what a case needs.
+  mallopt(M_MMAP_THRESHOLD, 1 << 20);
+  mallopt(M_TRIM_THRESHOLD, 1 << 20);
   try {
     return run({values + 1, values + count});
   } catch (const HelpShown&) {

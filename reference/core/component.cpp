@@ -39,7 +39,11 @@ Axes Component::complete(const Axes& given) const {
   return full;
 }
 
-bool Component::present(const Field& field, const Axes& values) const { return field.when.empty() || values.real(field.when) != 0; }
+bool Component::present(const Field& field, const Axes& values) const {
+  if (field.when.empty()) return true;
+  const bool negated = field.when[0] == '!';
+  return (values.real(negated ? field.when.substr(1) : field.when) != 0) != negated;
+}
 
 Axes Component::shortened(const Axes& values, int64_t tokens) const {
   if (shorten) return shorten(values, tokens);

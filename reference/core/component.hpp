@@ -41,7 +41,7 @@ struct Field {
   std::string axes;   // layout, blank separated: axis names or integers, "b t h d"
   Kind kind = Kind::Data;
   std::string of;     // gradients: the field they belong to
-  std::string when;   // present only if this axis is non-zero; "" always
+  std::string when;   // present only if this axis is non-zero, or with "!axis" zero; "" always
 };
 
 DType dtype_of(const Field& field, DType case_dtype);
