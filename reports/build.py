@@ -47,7 +47,7 @@ def main(arguments):
 
 
 def refuse(message, code):
-    print(f"megatoken report: {message}", file=sys.stderr)
+    print(f"megatoken: {message}", file=sys.stderr)
     return code
 
 

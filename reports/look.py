@@ -19,9 +19,10 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLoca
 
 from reports.series import is_reference
 
-PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#882255", "#999933")  # told apart by colour-blind eyes too
-GREY, PALE_GREY, MIDDLE, DARK, ALARM = "#8a8a8a", "#c4c4c4", "#6f6f6f", "#333333", "#b3261e"
-REFERENCE_GREYS = {"cpu": "#8a8a8a", "gpu": "#555555"}
+# Told apart by colour-blind eyes too: 14 units of CIELAB at least between any two, grey included, whichever cone is missing.
+PALETTE = ("#0072B2", "#D55E00", "#0B9E5E", "#CC79A7", "#E69F00", "#56B4E9", "#882255", "#5B3A00")
+GREY, PALE_GREY, MIDDLE, DARK, ALARM = "#777777", "#c4c4c4", "#6f6f6f", "#333333", "#b3261e"
+REFERENCE_GREYS = {"cpu": GREY, "gpu": "#4a4a4a"}
 VENDORS = ("cublas", "cudnn", "cusparse", "vendor")
 SCHEME_MARKERS = {"": "o", "gather": "s", "ring": "^", "zigzag": "D", "all_gather": "v", "ulysses": "P", "usp": "X", "state_passing": "p"}
 SPARE_MARKERS = "<>hd8*"
@@ -231,18 +232,18 @@ def size(number):
 # ---- axes
 
 
-def count_axis(axis, values, text=tokens):
-    """A log2 axis over counts (tokens, ranks) with a tick at powers of two, thinned to at most eight."""
+def count_axis(ax, values, text=tokens):
+    """A log2 x axis over counts (tokens, ranks) with a tick at powers of two, thinned to at most eight."""
     low, high = min(values), max(values)
-    axis._set_axes_scale("log", base=2)
+    ax.set_xscale("log", base=2)
     powers = range(math.ceil(math.log2(low) - 1e-9), math.floor(math.log2(high) + 1e-9) + 1)
     step = max(1, -(-len(powers) // 8))
     ticks = [2**power for power in powers][::-1][::step] or sorted(set(values))
-    axis.set_major_locator(FixedLocator(sorted(ticks)))
-    axis.set_minor_locator(NullLocator())
-    axis.set_major_formatter(FuncFormatter(lambda value, _: text(value)))
+    ax.xaxis.set_major_locator(FixedLocator(sorted(ticks)))
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: text(value)))
     margin = max(1.12, (high / low) ** 0.04)
-    axis.axes.set_xlim(low / margin, high * margin)
+    ax.set_xlim(low / margin, high * margin)
 
 
 def linear_axis(ax, largest, text, *, binary=False):

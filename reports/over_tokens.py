@@ -16,7 +16,7 @@ def draw(tables, component, panels, stem, *, title, subtitle, axis, detail, note
     sheet = look.Sheet(f"{component}: {title}", subtitle, len(shown), gutter=curves.gutter(shown, detail))
     painter = curves.Painter(tables)
     for ax, panel in zip(sheet.axes, shown):
-        look.count_axis(ax.xaxis, [x for curve in panel.curves for x in curve.x])
+        look.count_axis(ax, [x for curve in panel.curves for x in curve.x])
         axis(ax, panel)
         painter.curves(ax, panel, detail, band=band)
         curves.title(ax, panel, tables)

@@ -41,7 +41,7 @@ def _draw(tables, component, panels, stem):
     painter = curves.Painter(tables)
     for ax, ((dtype, phase, tokens, shape), members) in zip(sheet.axes, shown):
         rows = [row for rows in members.values() for row in rows]
-        look.count_axis(ax.xaxis, [row["ranks"] for row in rows], text=lambda value: f"{value:g}")
+        look.count_axis(ax, [row["ranks"] for row in rows], text=lambda value: f"{value:g}")
         volumes = [row[name] for row in rows for name in ("comm_bytes", "comm_predicted") if row.get(name, -1) > 0]
         look.log_axis(ax, volumes, look.size, base=2)
         labels = []

@@ -92,7 +92,7 @@ def _draw(tables, component, dtype, group, stem):
 def _spot(ax, painter, spot):
     rows = spot.checks
     everything = [row[name] for row in rows for name in ("value", "yardstick", "limit") if row[name] > 0]
-    look.count_axis(ax.xaxis, [row["t"] for row in rows])
+    look.count_axis(ax, [row["t"] for row in rows])
     look.log_axis(ax, everything, lambda value: f"{value:.0e}".replace("e-0", "e-").replace("e+0", "e+"), room=2.2)
     tokens = sorted({row["t"] for row in rows})
     for name, style in (("limit", look.DASHED), ("yardstick", "-")):

@@ -19,7 +19,7 @@ def draw(tables, stem):
                        gutter=0.35 + 0.072 * max(map(len, names)))
     for ax, ((model, gpu), techniques) in zip(sheet.axes, shown.items()):
         every = [row for rows in techniques.values() for row in rows]
-        look.count_axis(ax.xaxis, [row["gpus"] for row in every], text=lambda value: f"{value:g}")
+        look.count_axis(ax, [row["gpus"] for row in every], text=lambda value: f"{value:g}")
         look.log_axis(ax, [row["tokens"] for row in every], look.tokens, base=2)
         labels = []
         for technique, rows in techniques.items():

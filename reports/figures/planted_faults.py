@@ -9,7 +9,7 @@ from reports.series import DISTRIBUTIONS
 NAME, TITLE, ORDER = "planted_faults", "Planted faults: what the checks can see", 80
 STRATEGIES = ("hygiene", "ledger", "full", "exact", "rows", "cols", "scan", "prefix", "shift", "shards", "repeat", "soak")
 BLUES = LinearSegmentedColormap.from_list("rejected", ["#cfe3f1", look.PALETTE[0]])
-FULL_COLOUR = 1e4  # times the limit, from which the colour grows no more
+FULL_COLOUR = 1e6  # times the limit, from which the colour grows no more
 CELL_WIDTH, CELL_HEIGHT = 0.52, 0.24  # inches
 
 
@@ -30,7 +30,9 @@ def _tried(tables):
 
 def _draw(tables, component, rows, stem):
     lines = list(dict.fromkeys((row["fault"], row.get("scheme", "")) for row in rows))
-    columns = sorted({(row["strategy"], row["distribution"]) for row in rows}, key=_column_order)
+    seeing = {row["strategy"] for row in rows if row["rejected"]}
+    blind = sorted({row["strategy"] for row in rows} - seeing) if seeing else []
+    columns = sorted({(row["strategy"], row["distribution"]) for row in rows if row["strategy"] not in blind}, key=_column_order)
     names = [fault + (f" @{scheme}" if scheme else "") for fault, scheme in lines]
     caught = [any(row["rejected"] for row in rows if (row["fault"], row.get("scheme", "")) == line) for line in lines]
     left = 0.35 + 0.075 * max(map(len, names))
@@ -43,6 +45,8 @@ def _draw(tables, component, rows, stem):
     ax.set_ylim(len(lines), 0)
     worst = {}
     for row in rows:
+        if row["strategy"] in blind:
+            continue
         place = columns.index((row["strategy"], row["distribution"])), lines.index((row["fault"], row.get("scheme", "")))
         worst[place] = max(worst.get(place, (0, 0.0)), (int(row["rejected"]), _ratio(row)))
     for (x, y), (rejected, ratio) in worst.items():
@@ -55,7 +59,8 @@ def _draw(tables, component, rows, stem):
         ax.text(len(columns) + 0.15, y + 0.52, "rejected" if seen else "NOT SEEN", va="center", fontsize=7,
                 color="#555555" if seen else look.ALARM, fontweight="normal" if seen else "bold")
     _axes(ax, columns, names, caught, upright=cell <= 0.4)
-    notes = ("blue: rejected, darker further beyond the limit", "white: looked and accepted", "no cell: not applicable or not tried")
+    notes = ("blue: rejected, darker further beyond the limit", "white: looked and accepted", "no cell: not applicable or not tried",
+             f"looked and accepted every fault: {', '.join(blind)}" if blind else "")
     return sheet.write(stem, look.caption(tables, rows, *notes), look.without_run(rows),
                        "Every row needs a blue cell: a fault that no check rejects is a fault that would have been shipped.")
 
@@ -95,4 +100,6 @@ def _ratio(row):
 def _times(ratio):
     if not math.isfinite(ratio):
         return "✗"
-    return f"{ratio:.2g}×" if ratio < 100 else f"{ratio:.0f}×" if ratio < 1e4 else f"{ratio:.0e}×".replace("e+0", "e").replace("e+", "e")
+    if ratio < 1000:
+        return f"{ratio:.0f}×" if ratio >= 100 else f"{ratio:.2g}×"
+    return f"{ratio:.0e}×".replace("e+0", "e").replace("e+", "e")

@@ -5,7 +5,9 @@ import tempfile
 import unittest
 from pathlib import Path
 
+import numpy
 import sample
+from matplotlib.colors import to_rgb
 from reports import figures, look, page
 from series_test import merged, power_law
 
@@ -134,6 +136,12 @@ class Figures(unittest.TestCase):
         self.assertIn("NOT SEEN", self.svg("unseen-attention"))
         self.assertIn("5 of 6 faults rejected", self.svg("unseen-attention"))
 
+    def test_a_strategy_that_accepted_every_fault_is_named_instead_of_drawn(self):
+        faults = [dict(row, strategy="hygiene", rejected=0) for row in sample.faults()[:1]] + sample.faults()
+        FIGURES["planted_faults"].draw(merged(dict(faults=faults)), self.folder / "blind")
+        self.assertIn("looked and accepted every fault: hygiene", self.svg("blind-attention"))
+        self.assertNotIn("<!-- hygiene -->", self.svg("blind-attention"))
+
     def test_what_does_not_fit_is_above_the_capacity(self):
         picture = self.svg("plan_memory")
         self.assertIn("178 GiB -->", picture)
@@ -160,6 +168,13 @@ class Figures(unittest.TestCase):
         self.assertEqual(len({row["shape"] for row in self.rows("large-attention")}), 8)
 
 
+def lab(linear):
+    """CIELAB of linear RGB rows."""
+    xyz = linear @ numpy.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]).T / (0.95047, 1, 1.08883)
+    x, y, z = numpy.where(xyz > 0.008856, numpy.cbrt(xyz), 7.787 * xyz + 16 / 116).T
+    return numpy.stack([116 * y - 16, 500 * (x - y), 200 * (y - z)], axis=1)
+
+
 class Look(unittest.TestCase):
     def test_colours_differ_within_a_component_and_keep_to_their_variant(self):
         members = (("a", 8), ("b", 3), ("c", 5))
@@ -173,6 +188,18 @@ class Look(unittest.TestCase):
     def test_colours_do_not_depend_on_the_order_of_rows(self):
         rows = [sample.result("a", f"v{number}", 1024) for number in range(6)]
         self.assertEqual(look.variant_colours(merged(rows)), look.variant_colours(merged(rows[::-1])))
+
+    def test_colours_are_told_apart_without_one_kind_of_cone(self):
+        missing = {  # what is left of linear RGB, after Machado, Oliveira and Fernandes 2009, at full severity
+            "long": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+            "middle": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
+            "short": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]]}
+        colours = numpy.array([to_rgb(colour) for colour in look.PALETTE + (look.GREY,)])
+        linear = numpy.where(colours <= 0.04045, colours / 12.92, ((colours + 0.055) / 1.055) ** 2.4)
+        for cone, left in {**missing, "none": numpy.eye(3)}.items():
+            seen = lab(numpy.clip(linear @ numpy.array(left).T, 0, 1))
+            distance = numpy.linalg.norm(seen[:, None] - seen[None], axis=-1) + 1000 * numpy.eye(len(seen))
+            self.assertGreater(distance.min(), 14, f"without {cone}")
 
     def test_unknown_schemes_get_markers_of_their_own(self):
         together = merged([sample.result("a", "v", 1024, scheme=scheme) for scheme in ("ring", "x1", "x2")])
