@@ -91,6 +91,20 @@ PairCounts causal_pairs(TokenSplit split, int64_t t, int64_t ranks) {
   return counts;
 }
 
+PairCounts count_visible_pairs(const Layout& layout, bool causal, std::span<const int32_t> documents) {
+  const auto ranks = static_cast<size_t>(layout.ranks());
+  PairCounts counts{std::vector<std::vector<int64_t>>(ranks, std::vector<int64_t>(ranks, 0))};
+  const auto visible = [&](int64_t query, int64_t key) {
+    if (query < 0 || key < 0 || (causal && key > query)) return false;
+    return documents.empty() || documents[static_cast<size_t>(query)] == documents[static_cast<size_t>(key)];
+  };
+  for (size_t step = 0; step < ranks; ++step)
+    for (size_t rank = 0; rank < ranks; ++rank)
+      for (int64_t query : layout.tokens[rank])
+        for (int64_t key : layout.tokens[(rank + ranks - step) % ranks]) counts.pairs[step][rank] += visible(query, key);
+  return counts;
+}
+
 double needed_key_fraction(TokenSplit split, int64_t t, int64_t ranks) {
   check_divides(split, t, ranks);
   if (ranks == 1) return 1;

@@ -3,7 +3,10 @@
 // In a ring, at step i rank q works on the keys of rank (q − i) mod r; the slowest rank of a step sets its time.
 #pragma once
 #include <cstdint>
+#include <span>
 #include <vector>
+
+#include "reference/schemes/layout.hpp"
 
 namespace megatoken {
 
@@ -28,6 +31,10 @@ struct PairCounts {
 PairCounts count_causal_pairs(TokenSplit split, int64_t t, int64_t ranks);
 /// The same numbers in closed form: contiguous n(n+1)/2, then n² or 0; zigzag a²+a(a+1), then 2a²; striped n(n+1)/2 or n(n−1)/2.
 PairCounts causal_pairs(TokenSplit split, int64_t t, int64_t ranks);
+
+/// Plain counting on the layout that a scheme really uses, padding and packed documents (document of every token; none: one
+/// document) left out.
+PairCounts count_visible_pairs(const Layout& layout, bool causal, std::span<const int32_t> documents = {});
 
 /// Of the key rows a rank receives in a causal ring, the part that any of its queries may see: 1/2 contiguous, 3/4 zigzag.
 /// Plain counting, for small t; 1 for a single rank, which receives nothing.

@@ -1,5 +1,5 @@
 // Every scheme of attention against one rank at fp64, forward and every gradient, over ranks, lengths, batches, documents, heads, masks.
-#include "tests/optimized/schemes/expect_close.hpp"
+#include "tests/optimized/schemes/distance.hpp"
 
 namespace megatoken {
 namespace {
@@ -23,7 +23,7 @@ class AgainstOneRank : public testing::TestWithParam<Setting> {
   void expect_equal(const std::string& axes, const LocalOptions& options = {}, const std::string& distribution = "normal") {
     SCOPED_TRACE(axes + " " + distribution);
     const auto& [scheme, ranks] = GetParam();
-    Problem whole = attention_problem(axes, DType::F64, distribution, seed_++);
+    Problem whole = test::filled("attention", axes, DType::F64, distribution, seed_++);
     const SchemeRun run = run_scheme(find_scheme("attention", scheme), find_variant("attention", "cpu"), whole, ranks, Phase::Both, 1, options);
     run_variant(find_variant("attention", "cpu"), whole, Phase::Both);
     expect_close(run.result, whole, 1e-12);

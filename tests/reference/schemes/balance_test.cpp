@@ -36,6 +36,31 @@ TEST(Balance, ClosedFormsEqualCounting) {
       }
 }
 
+TEST(Balance, CountingOnTheRealLayoutsAgrees) {
+  for (int64_t ranks = 1; ranks <= 8; ++ranks)
+    for (int64_t chunk = 1; chunk <= 4; ++chunk) {
+      const int64_t t = 2 * ranks * chunk;
+      const auto n = static_cast<int>(ranks);
+      EXPECT_EQ(count_visible_pairs(contiguous_layout(t, n), true), causal_pairs(TokenSplit::Contiguous, t, ranks));
+      EXPECT_EQ(count_visible_pairs(zigzag_layout(t, n), true), causal_pairs(TokenSplit::Zigzag, t, ranks));
+      EXPECT_EQ(count_visible_pairs(striped_layout(t, n), true), causal_pairs(TokenSplit::Striped, t, ranks));
+      EXPECT_EQ(count_visible_pairs(zigzag_layout(t, n), false).per_rank(), Counts(static_cast<size_t>(ranks), t * t / ranks));
+    }
+}
+
+TEST(Balance, PaddingAndDocumentBordersAreNotCounted) {
+  for (int ranks = 1; ranks <= 5; ++ranks)
+    for (int64_t t = 1; t <= 4 * ranks + 1; ++t)
+      for (const auto& layout : {contiguous_layout(t, ranks), zigzag_layout(t, ranks), striped_layout(t, ranks)}) {
+        EXPECT_EQ(count_visible_pairs(layout, true).total(), t * (t + 1) / 2);
+        EXPECT_EQ(count_visible_pairs(layout, false).total(), t * t);
+      }
+  const std::vector<int32_t> documents{0, 0, 0, 1, 2, 2, 2, 2, 2};  // 3, 1 and 5 tokens
+  EXPECT_EQ(count_visible_pairs(zigzag_layout(9, 2), true, documents).total(), 6 + 1 + 15);
+  EXPECT_EQ(count_visible_pairs(contiguous_layout(9, 3), true, documents).per_rank(), (Counts{6, 1 + 1 + 2, 3 + 4 + 5}));
+  EXPECT_EQ(count_visible_pairs(contiguous_layout(9, 3), true, documents).pairs[1], (Counts{0, 0, 6}));
+}
+
 TEST(Balance, SixteenTokensOnFourRanksAreTenTwentySixFortyTwoFiftyEight) {
   const auto contiguous = causal_pairs(TokenSplit::Contiguous, 16, 4), zigzag = causal_pairs(TokenSplit::Zigzag, 16, 4);
   EXPECT_EQ(contiguous.per_rank(), (Counts{10, 26, 42, 58}));

@@ -1,4 +1,4 @@
-// Shared by the scheme tests: problems, and the distance between results.
+// How far the results of a scheme are from those of one rank. Unlike tests/compare.hpp it takes infinities, which lse has.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -7,17 +7,11 @@
 #include <vector>
 
 #include "reference/schemes/run_scheme.hpp"
+#include "tests/compare.hpp"
 
 namespace megatoken {
 
 inline const std::vector<std::string> kForward{"o", "lse"}, kBackward{"dq", "dk", "dv"}, kResults{"o", "lse", "dq", "dk", "dv"};
-
-inline Problem attention_problem(const std::string& axes, DType dtype, const std::string& distribution = "normal", uint64_t seed = 1) {
-  const Component& component = find_component("attention");
-  Problem problem(component, component.complete(Axes::parse(axes)), dtype);
-  problem.fill(distribution, seed);
-  return problem;
-}
 
 struct Distance {
   double rms = 0;      // ‖x − r‖ / ‖r‖
