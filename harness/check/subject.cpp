@@ -9,7 +9,6 @@
 namespace megatoken {
 namespace {
 
-constexpr int64_t kCanary = 256;
 constexpr unsigned char kCanaryByte = 0xC5;
 constexpr unsigned char kPoisonByte = 0xFF;  // NaN in every float format, −1 in integers
 
@@ -47,11 +46,11 @@ std::string Subject::unsupported(const Axes& axes, DType dtype, Phase phase) con
 
 GuardedProblem::GuardedProblem(const Problem& problem, const Variant& variant, Phase phase) : source_(&problem), variant_(&variant), phase_(phase) {
   const auto add = [&](int64_t bytes) {
-    Buffer buffer{allocate(variant.device, bytes + 2 * kCanary), bytes};
-    fill_bytes(buffer.memory.get(), variant.device, kCanaryByte, kCanary);
-    fill_bytes(buffer.memory.get() + kCanary + bytes, variant.device, kCanaryByte, kCanary);
+    Buffer buffer{allocate(variant.device, bytes + 2 * kCanaryBytes), bytes};
+    fill_bytes(buffer.memory.get(), variant.device, kCanaryByte, kCanaryBytes);
+    fill_bytes(buffer.memory.get() + kCanaryBytes + bytes, variant.device, kCanaryByte, kCanaryBytes);
     buffers_.push_back(std::move(buffer));
-    return buffers_.back().memory.get() + kCanary;
+    return buffers_.back().memory.get() + kCanaryBytes;
   };
   for (const TensorView& host : problem.views()) {
     TensorView view = host;
@@ -68,14 +67,14 @@ void GuardedProblem::poison() {
   const auto& fields = source_->component().fields;
   for (size_t i = 0; i < views_.size(); ++i)
     if (views_[i] && computed(fields[i].role, phase_)) fill_bytes(views_[i].data, device(), kPoisonByte, views_[i].bytes());
-  fill_bytes(buffers_.back().memory.get() + kCanary, device(), kPoisonByte, workspace_bytes_);
+  fill_bytes(buffers_.back().memory.get() + kCanaryBytes, device(), kPoisonByte, workspace_bytes_);
 }
 
 void GuardedProblem::call(Phase phase, int threads, void* stream) {
   Context context;
   context.threads = threads;
   context.stream = stream;
-  context.workspace = {buffers_.back().memory.get() + kCanary, static_cast<size_t>(workspace_bytes_)};
+  context.workspace = {buffers_.back().memory.get() + kCanaryBytes, static_cast<size_t>(workspace_bytes_)};
   const Call call{source_->axes(), source_->dtype(), views_, context};
   if (phase != Phase::Backward) variant_->forward(call);
   if (phase != Phase::Forward) variant_->backward(call);
@@ -87,8 +86,8 @@ std::vector<std::string> GuardedProblem::violations() const {
   for (size_t i = 0; i < buffers_.size(); ++i) {
     const std::string name = i < fields.size() ? fields[i].name : "workspace";
     const std::byte* memory = buffers_[i].memory.get();
-    if (!intact(bytes_at(memory, device(), 0, kCanary))) found.push_back("memory before " + name + " was overwritten");
-    if (!intact(bytes_at(memory, device(), kCanary + buffers_[i].bytes, kCanary))) found.push_back("memory after " + name + " was overwritten");
+    if (!intact(bytes_at(memory, device(), 0, kCanaryBytes))) found.push_back("memory before " + name + " was overwritten");
+    if (!intact(bytes_at(memory, device(), kCanaryBytes + buffers_[i].bytes, kCanaryBytes))) found.push_back("memory after " + name + " was overwritten");
     if (i >= fields.size() || !views_[i] || computed(fields[i].role, phase_) || fields[i].role == Role::Output || fields[i].role == Role::InputGrad) continue;
     const Tensor now = to_device(views_[i], Device::Cpu);
     if (!same_bits(now, source_->views()[i].contiguous() ? source_->views()[i] : clone(source_->views()[i]).view())) found.push_back("input " + name + " was changed");

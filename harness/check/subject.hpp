@@ -30,6 +30,9 @@ struct SubjectRun {
 
 SubjectRun run_subject(const Subject& subject, const Problem& problem, Phase phase);
 
+/// Before and after every guarded buffer.
+inline constexpr int64_t kCanaryBytes = 256;
+
 /// Device-resident, guarded tensors of one problem, for repeated calls (checks, timing).
 class GuardedProblem {
  public:

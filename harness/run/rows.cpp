@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "reference/core/host_memory.hpp"
+
 namespace megatoken {
 namespace {
 
@@ -41,9 +43,12 @@ Prediction predict(const Case& test) {
     result.flops = cost.flops;
     result.bytes = static_cast<int64_t>(cost.bytes);
   }
+  const auto add = [&](int64_t bytes) {
+    result.memory += variant.device == Device::Cpu ? static_cast<int64_t>(host_allocation(bytes + 2 * kCanaryBytes)) : bytes + 2 * kCanaryBytes;
+  };
   for (const Field& field : component.fields)
-    if (component.present(field, test.axes)) result.memory += component.shape(field, test.axes).product() * size_of(dtype_of(field, test.dtype));
-  if (variant.workspace) result.memory += variant.workspace(test.axes, test.dtype, test.phase);
+    if (component.present(field, test.axes)) add(component.shape(field, test.axes).product() * size_of(dtype_of(field, test.dtype)));
+  if (variant.workspace) add(variant.workspace(test.axes, test.dtype, test.phase));
   if (!test.scheme.empty()) {
     const Scheme& scheme = find_scheme(test.component, test.scheme);
     const bool possible = scheme.bytes_sent && (!scheme.refuse || scheme.refuse(component, test.axes, test.ranks).empty());

@@ -15,6 +15,7 @@
 #include "harness/measure/timer.hpp"
 #include "harness/run/balance_check.hpp"
 #include "harness/run/isolate.hpp"
+#include "harness/run/machine.hpp"
 #include "harness/run/progress.hpp"
 #include "harness/run/rows.hpp"
 #include "harness/store/export.hpp"
@@ -137,6 +138,7 @@ int run_plan(const RunPlan& plan, const RunOptions& options) {
   }
   const RunInfo info{options.argv, options.config_toml, options.tags};
   ResultFile file = options.resume && !options.output.empty() && std::filesystem::exists(options.output) ? ResultFile::resume(options.output, info) : ResultFile::create(options.output, info);
+  if (file.table("devices").rows() == 0) append_devices(file.table("devices"));
   const auto finished = file.finished_keys();
   std::erase_if(cases, [&](const PlannedCase& planned) { return finished.count(planned.test.key()) > 0; });
   std::erase_if(faults, [&](const Fault* fault) { return already_judged(file.table("faults"), *fault); });

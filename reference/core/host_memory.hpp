@@ -10,13 +10,19 @@
 
 namespace megatoken {
 
+inline constexpr size_t kHugePage = size_t{1} << 21;
+
+inline size_t host_alignment(int64_t bytes) { return static_cast<size_t>(bytes) >= 4 * kHugePage ? kHugePage : 256; }
+/// What an allocation really takes: large ones are rounded up to whole huge pages.
+inline size_t host_allocation(int64_t bytes) {
+  const size_t alignment = host_alignment(bytes), wanted = static_cast<size_t>(bytes);
+  return wanted == 0 ? alignment : (wanted + alignment - 1) / alignment * alignment;
+}
+
 /// Large arrays ask the kernel for huge pages: rows of one head lie a page or more apart, and walking page tables for each of
 /// them costs more than reading the row.
 inline std::shared_ptr<std::byte> allocate_host(int64_t bytes) {
-  constexpr size_t kHugePage = size_t{1} << 21;
-  const auto wanted = static_cast<size_t>(bytes);
-  const size_t alignment = wanted >= 4 * kHugePage ? kHugePage : 256;
-  const size_t rounded = wanted == 0 ? alignment : (wanted + alignment - 1) / alignment * alignment;
+  const size_t alignment = host_alignment(bytes), rounded = host_allocation(bytes);
   void* memory = std::aligned_alloc(alignment, rounded);
   if (!memory) throw Error(ErrorKind::Environment, format("out of memory: {} could not be allocated", format_bytes(static_cast<double>(bytes))), "use fewer tokens or heads");
   if (alignment == kHugePage) madvise(memory, rounded, MADV_HUGEPAGE);  // a wish: failing costs only time
