@@ -21,7 +21,7 @@ struct Shape {
   bool entry, exit;
   double eps, hc_eps;
   explicit Shape(const Axes& a)
-      : b(a["b"]), t(a["t"]), n(a["n"]), c(a["c"]), k(a["k"]), rounds(a["rounds"]), entry(a["entry"] != 0), exit(a["exit"] != 0), eps(a.real("eps")), hc_eps(a.real("hc_eps")) {}
+      : b(a["b"]), t(a["t"]), n(a["n"]), c(a["c"]), k(a["k"]), rounds(a["rounds"]), entry(a["entry"] != 0), exit{a["exit"] != 0}, eps(a.real("eps")), hc_eps(a.real("hc_eps")) {}
   int64_t tokens() const { return b * t; }
 };
 

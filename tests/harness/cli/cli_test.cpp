@@ -76,11 +76,17 @@ TEST_F(Cli, EveryVerbRefusesUnknownWordsWithTheNearestNames) {
   expect_refusal("list --abi atention", 2, {"attention"});
   expect_refusal("replay", 2, {"one result file"});
   expect_refusal("report", 2, {"at least one result file"});
+  expect_refusal("dump attention t=8", 2, {"-o FILE.h5"});
+  expect_refusal("dump attention t=8 -o case.txt", 2, {"case.txt", "NAME.safetensors"});
+  expect_refusal("dump attention t=8,9 -o case.h5", 2, {"one case", "t=9"});
+  expect_refusal("dump attentoin -o case.h5", 2, {"attention"});
+  expect_refusal("judge case.h5", 2, {"two files"});
+  expect_refusal("judge absent.h5 absent.safetensors", 2, {"absent.h5"});
   expect_refusal("data ftch", 2, {"fetch"});
 }
 
 TEST_F(Cli, HelpOfEveryVerbExitsZero) {
-  for (const char* verb : {"check", "bench", "sweep", "list", "replay", "report"}) {
+  for (const char* verb : {"check", "bench", "sweep", "list", "replay", "report", "dump", "judge"}) {
     const Outcome o = megatoken(std::string(verb) + " --help");
     EXPECT_EQ(o.code, 0) << verb;
     EXPECT_THAT(o.out, testing::HasSubstr("--help")) << verb;
