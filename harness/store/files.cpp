@@ -59,7 +59,10 @@ class Temporary {
 
   /// Takes the final name if it is free: a hard link never replaces.
   void claim() {
-    if (::link(name_.c_str(), target_.c_str()) == 0) return sync_folder();
+    if (::link(name_.c_str(), target_.c_str()) == 0) {
+      ::unlink(name_.c_str());  // now, not after the sync: a run killed in between would leave the second name
+      return sync_folder();
+    }
     if (errno == EPERM || errno == EOPNOTSUPP) {  // no hard links here: reserve the name, then replace the empty file
       const int reserved = ::open(target_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
       if (reserved >= 0) {

@@ -77,7 +77,7 @@ TEST(Damage, FilesOfKilledWritersOpenAndHoldWholeCases) {
     writes->store(0);
     const pid_t child = fork();
     if (child == 0) write_for_ever(path, writes);
-    const int wanted = round % 4;  // killed while it starts, and after one to three writes
+    const int wanted = (round + 1) % 4;  // killed while it starts, and after one to three writes
     while (!file_identity(path) || writes->load() < wanted) {
       ASSERT_EQ(waitpid(child, nullptr, WNOHANG), 0) << "the writer ended by itself";
       std::this_thread::sleep_for(std::chrono::microseconds(200));
@@ -97,6 +97,27 @@ TEST(Damage, FilesOfKilledWritersOpenAndHoldWholeCases) {
   file.finish("complete");
   EXPECT_EQ(inconsistency(ResultReader(path)), "");
   EXPECT_EQ(scratch.listing(), "a.h5 ");
+}
+
+TEST(Damage, AReaderNeverSeesAHalfWrittenFile) {
+  const Scratch scratch;
+  const auto path = scratch.file("a.h5");
+  SharedCounter writes;
+  const pid_t child = fork();
+  if (child == 0) write_for_ever(path, writes);
+  int looks = 0, bad_looks = 0;
+  while (writes->load() < 40 && waitpid(child, nullptr, WNOHANG) == 0) {
+    const auto bytes = file_bytes(path);
+    if (bytes.empty() && writes->load() == 0) continue;  // not there yet
+    const bool whole = bytes.size() > 16 && bytes.substr(bytes.size() - 16, 8) == "MTSEAL1:";
+    bad_looks += !whole;
+    ++looks;
+  }
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  EXPECT_EQ(bad_looks, 0) << "of " << looks;
+  EXPECT_GE(writes->load(), 40) << "the writer ended by itself";
+  EXPECT_GT(looks, 40);
 }
 
 /// Adds cases until the disk is full; returns the error.
