@@ -136,12 +136,6 @@ std::vector<Axes> axis_grid(const Component& component, const Settings& settings
   return grid;
 }
 
-int parse_ranks(const std::string& text) {
-  const double ranks = parse_number(text, "ranks=" + text);
-  MEGATOKEN_CHECK(ranks >= 1 && ranks <= 4096 && ranks == static_cast<int>(ranks), "ranks={} is not valid; ranks take a whole number from 1 to 4096", text);
-  return static_cast<int>(ranks);
-}
-
 void check_distributions(const std::vector<std::string>& names, const std::vector<Target>& targets) {
   std::vector<std::string> valid;
   for (const auto& t : targets)
@@ -212,7 +206,7 @@ std::vector<Case> expand(const Selection& selection) {
                   test.axes = component->complete(axes);
                   test.ranks = t.scheme.empty() ? 1 : parse_ranks(ranks);
                   test.distribution = distribution;
-                  test.seed = static_cast<uint64_t>(parse_number(seed, "seed=" + seed));
+                  test.seed = parse_seed(seed);
                   cases.push_back(std::move(test));
                 }
   }

@@ -112,6 +112,20 @@ double parse_number(std::string_view text, std::string_view where) {
   return value * scale;
 }
 
+uint64_t parse_whole(std::string_view text, const std::string& name, uint64_t min, uint64_t max) {
+  uint64_t whole = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, status] = std::from_chars(text.data(), end, whole);
+  bool good = status == std::errc() && rest == end;
+  if (!good) {  // with a unit, in scientific notation, or not a whole number at all
+    const double value = parse_number(text, name + "=" + std::string(text));
+    good = value >= 0 && value < 0x1p64 && value == std::floor(value) && status != std::errc::result_out_of_range;
+    if (good) whole = static_cast<uint64_t>(value);
+  }
+  if (good && whole >= min && whole <= max) return whole;
+  throw Error(ErrorKind::Usage, format("{}={} is not valid", name, text), format("{} takes a whole number from {} to {}", name, min, max));
+}
+
 double parse_axis_value(const AxisSpec& spec, std::string_view text) {
   if (!spec.choices.empty() && !text.empty() && !std::isdigit(static_cast<unsigned char>(text[0]))) {
     const auto found = std::find(spec.choices.begin(), spec.choices.end(), text);

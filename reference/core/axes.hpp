@@ -49,6 +49,8 @@ std::string format_axes(const std::vector<AxisSpec>& specs, const Axes& axes);
 
 /// One number: 4096, 64Ki, 1M, 0.125, 1e-6. Throws a usage error that names `where`.
 double parse_number(std::string_view text, std::string_view where);
+/// A whole number from `min` to `max`, exact up to 2^64 - 1; units as above. Throws a usage error that names `name`.
+uint64_t parse_whole(std::string_view text, const std::string& name, uint64_t min, uint64_t max);
 /// A number, or the name of a choice.
 double parse_axis_value(const AxisSpec& spec, std::string_view text);
 /// "64Ki:1Mi:x2" (times), "0:64:+16" (plus), "1,2,4", "65536": every value of a sweep axis.

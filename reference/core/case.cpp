@@ -1,6 +1,7 @@
 #include "reference/core/case.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include "reference/core/names.hpp"
 
@@ -15,13 +16,12 @@ bool contains(const std::vector<std::string>& words, const std::string& word) { 
 
 void set_pair(Case& result, Axes& axes, const Component& component, const std::string& name, const std::string& value) {
   if (name == "ranks") {
-    result.ranks = static_cast<int>(parse_number(value, "ranks"));
-    MEGATOKEN_CHECK(result.ranks >= 1 && result.ranks <= 4096, "ranks={} is not valid; ranks take a whole number from 1 to 4096", value);
+    result.ranks = parse_ranks(value);
   } else if (name == "dist") {
     if (!contains(kDistributions, value)) throw_unknown_name("distribution", value, kDistributions);
     result.distribution = value;
   } else if (name == "seed") {
-    result.seed = static_cast<uint64_t>(parse_number(value, "seed"));
+    result.seed = parse_seed(value);
   } else {
     for (const auto& spec : component.axes)
       if (spec.name == name) {
@@ -35,6 +35,9 @@ void set_pair(Case& result, Axes& axes, const Component& component, const std::s
 }
 
 }  // namespace
+
+int parse_ranks(const std::string& text) { return static_cast<int>(parse_whole(text, "ranks", 1, 4096)); }
+uint64_t parse_seed(const std::string& text) { return parse_whole(text, "seed", 0, std::numeric_limits<uint64_t>::max()); }
 
 std::string Case::problem() const {
   const auto& c = find_component(component);

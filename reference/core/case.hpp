@@ -26,4 +26,8 @@ struct Case {
   static Case parse(const std::string& key);
 };
 
+/// Settings of a case that are no axes of its component; usage errors for what is no whole number in range.
+int parse_ranks(const std::string& text);
+uint64_t parse_seed(const std::string& text);
+
 }  // namespace megatoken

@@ -69,7 +69,12 @@ struct Half {
   Half() = default;
   MEGATOKEN_HD explicit Half(double value) : bits(static_cast<uint16_t>(encode_small_float<5, 10, false>(value))) {}
   MEGATOKEN_HD explicit operator double() const { return decode_small_float<5, 10, false>(bits); }
-  MEGATOKEN_HD explicit operator float() const { return static_cast<float>(static_cast<double>(*this)); }
+  MEGATOKEN_HD explicit operator float() const {                                 // the same without branches, so that loops become vector code
+    const uint32_t magnitude = (bits & 0x7fffu) << 13;
+    const uint32_t word = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) * 0x1p112f);  // from exponent bias 15 to 127, subnormals too
+    const uint32_t special = magnitude >= 0x7c00u << 13 ? 0x7f800000u : 0;       // infinities and NaN
+    return std::bit_cast<float>(word | special | (bits & 0x8000u) << 16);
+  }
 };
 
 struct BFloat16 {

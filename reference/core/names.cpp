@@ -29,7 +29,7 @@ std::vector<std::string> nearest_names(std::string_view word, const std::vector<
   std::vector<std::pair<size_t, std::string>> scored;
   for (const auto& candidate : candidates) {
     const bool part = word.size() >= 2 && candidate.find(word) != std::string::npos;
-    const size_t distance = part ? 1 : edit_distance(word, candidate);
+    const size_t distance = part && word != candidate ? 1 : edit_distance(word, candidate);
     if (part || distance <= std::max<size_t>(2, word.size() / 2)) scored.emplace_back(distance, candidate);
   }
   std::sort(scored.begin(), scored.end());

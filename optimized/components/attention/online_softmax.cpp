@@ -2,7 +2,7 @@
 // is ever whole:
 //   for each tile of keys:  S = scale · K qᵀ;  m' = max(m, max_j S);  P = e^{S − m'};  l ← l e^{m − m'} + Σ_j P;  o ← o e^{m − m'} + vᵀ P
 // What makes it quick: every tile is held turned (keys down, 64 queries across), so maximum, sum and rescaling are plain vector
-// operations, and K and V are only read number by number, which needs no packing beyond unpacking to fp32. A work item is 256
+// operations, and K and V are only read number by number, which needs no packing beyond unpacking to fp32. A work item is 512
 // queries of one head against all keys; tiles where nothing is visible are skipped, tiles where all is visible need no mask.
 // Sums are fp32 (fp64 for fp64); the rounding of o to a narrower dtype comes last, once.
 #include "optimized/components/attention/online_softmax_backward.hpp"
@@ -111,7 +111,7 @@ struct Forward {
     });
   }
 
-  /// The queries [begin, begin + 256) of one head against all keys.
+  /// The queries [begin, begin + 512) of one head against all keys.
   void attend(int64_t b, int64_t head, int64_t begin, Scratch<Acc>& scratch) const {
     const int64_t end = std::min(begin + kBlockTiles * kTile, shape.t), tiles = (end - begin + kTile - 1) / kTile;
     for (int64_t i = 0; i < tiles; ++i) start(scratch.tiles[i], b, head, begin + i * kTile, end, scratch.rows);

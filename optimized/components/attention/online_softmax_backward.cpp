@@ -206,6 +206,8 @@ void online_softmax_backward(const Shape& shape, const Tensors& x, Context& cont
   dispatch_float(x.q.dtype, [&]<class T>() {
     cpu::Arena arena(context.workspace.data());
     const Backward<T> backward(shape, x, arena);
+    MEGATOKEN_CHECK(arena.used() <= std::ssize(context.workspace), "attention/online_softmax: the gradient sums need {} bytes of workspace, {} are given", arena.used(),
+                    context.workspace.size());
     backward.run(context.threads, context.workspace.subspan(static_cast<size_t>(arena.used())));
   });
 }
