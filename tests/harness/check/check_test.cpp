@@ -103,6 +103,13 @@ TEST(CheckCase, PassesTheTruth) {
   EXPECT_EQ(report.deterministic, 1);
 }
 
+TEST(CheckCase, ABackwardCaseRunsTheForwardItReads) {
+  Case test = small_case();
+  test.phase = Phase::Backward;
+  const CaseReport report = check_case(test, {});
+  EXPECT_EQ(report.status, "pass") << report.reason;
+}
+
 TEST(CheckCase, SeesWritesOutsideABufferChangedInputsAndUnwrittenOutputs) {
   const Component& c = find_component("attention");
   const size_t o = c.index("o"), q = c.index("q");
