@@ -15,7 +15,8 @@ constexpr double kDeltaForward = 180224, kDeltaBackward = 500000;
 constexpr double kDeltaForwardBytes = 1540, kDeltaBackwardBytes = 8500;
 
 struct Sums {
-  double projections = 0, attention = 0, sparse = 0, indexer_projections = 0, indexer = 0, delta = 0, mlp = 0, experts = 0, streams = 0, stream_sites = 0;
+  double projections = 0, attention = 0, sparse = 0, indexer_projections = 0, indexer = 0, delta = 0, mlp = 0, experts = 0, streams = 0,
+         stream_sites = 0;
   double delta_heads = 0;
 };
 
@@ -93,7 +94,8 @@ std::vector<ComponentFlops> plan_flops(const Request& r) {
     if (forward > 0) all.push_back({name, kernel, forward, forward * backward_factor, again * forward});
   };
   // Pieces and query chunks recompute their own part once more, inside a layer that is itself recomputed.
-  const int mlp_again = full + (r.techniques.mlp_pieces > 1), experts_again = cores + (r.techniques.expert_pieces > 1), sparse_again = cores + (r.techniques.query_chunk > 0);
+  const int mlp_again = full + (r.techniques.mlp_pieces > 1), experts_again = cores + (r.techniques.expert_pieces > 1),
+            sparse_again = cores + (r.techniques.query_chunk > 0);
   add("projections", Kernel::Gemm, s.projections, 2, full);
   add("attention", Kernel::Attention, s.attention, kAttentionBackward, cores);
   add("sparse attention", Kernel::Attention, s.sparse, kAttentionBackward, sparse_again);

@@ -11,7 +11,9 @@ struct Golden {
   std::string id, quantity;
   std::string exact, printed;                    // computed
   std::string expected_exact, expected_printed;  // "" where the source gives only one of the two
-  bool ok() const { return (expected_exact.empty() || exact == expected_exact) && (expected_printed.empty() || printed == expected_printed); }
+  bool ok() const {
+    return (expected_exact.empty() || exact == expected_exact) && (expected_printed.empty() || printed == expected_printed);
+  }
   std::string expected() const;                  // both, for one column
 };
 

@@ -103,7 +103,9 @@ Gpu load_gpu(const std::string& name_or_path) {
   std::ifstream file(name_or_path, std::ios::binary);
   std::ostringstream text;
   text << file.rdbuf();
-  if (!file) throw Error(ErrorKind::Usage, format("GPU description {} cannot be read", name_or_path), "give a TOML file or one of " + join(known_gpus(), ", "));
+  if (!file)
+    throw Error(ErrorKind::Usage, format("GPU description {} cannot be read", name_or_path),
+                "give a TOML file or one of " + join(known_gpus(), ", "));
   return parse_gpu(text.str(), name_or_path);
 }
 

@@ -24,7 +24,8 @@ bool keeps_only_inputs(const Request& r) { return r.techniques.recompute == Reco
 
 /// The closed formulas of the papers: attention scores are never kept; under full recompute only the input, and one layer while it runs.
 LayerMemory paper_layer(const Request& r) {
-  const int64_t unit = r.rows() * r.model.c, wide = r.bookkeeping.activations == Activations::Paper ? 34 * unit : 18 * unit + 4 * r.rows() * r.model.intermediate;
+  const int64_t unit = r.rows() * r.model.c,
+                wide = r.bookkeeping.activations == Activations::Paper ? 34 * unit : 18 * unit + 4 * r.rows() * r.model.intermediate;
   const Mark one{.bytes = layer_input_bytes(r), .where = "a layer"}, all{.bytes = layer_input_bytes(r) + wide, .where = "a layer"};
   return keeps_only_inputs(r) ? LayerMemory{0, one, all} : LayerMemory{wide - layer_input_bytes(r), one, one};
 }
@@ -129,7 +130,10 @@ class Step {
   void note(const char* what, int64_t layer, int64_t kept, int64_t working, int64_t logits, const Mark* mark) {
     const std::array<int64_t, kCategories> now{fixed_.weights, fixed_.gradients, fixed_.optimizer, kept, working, logits, fixed_.communication};
     int64_t total = 0;
-    for (int64_t bytes : now) total += bytes;
+    for (size_t i = 0; i < now.size(); ++i) {
+      total += now[i];
+      plan_.largest[i] = std::max(plan_.largest[i], now[i]);
+    }
     std::string where = what;
     if (layer >= 0) {
       const LayerConfig& config = r_.model.layers[layer];
@@ -155,7 +159,7 @@ class Step {
 }  // namespace
 
 const char* name_of(Category category) {
-  constexpr const char* kNames[kCategories] = {"weights", "gradients", "optimizer", "inputs", "working_set", "logits", "communication"};
+  constexpr const char* kNames[kCategories] = {"weights", "grads", "optimizer", "activations", "workspace", "logits", "comm"};
   return kNames[static_cast<int>(category)];
 }
 
@@ -182,9 +186,8 @@ int64_t logits_bytes(const Request& r) {
   // Whole: bf16 logits, fp32 logits turned into log-probabilities, two fp32 gradients on the way back. In tiles: fp32 logits, bf16 gradient.
   constexpr int64_t kWhole = 2 + 4 + 4 + 4, kTiled = 4 + 2;
   const int64_t rows = r.gathered_rows(), tile = r.techniques.loss_rows, columns = r.model.v / r.layout.tp;
-  const bool whole = tile == 0 || tile >= rows;
   const int64_t hidden = 4 * r.rows() * r.model.c * kActivationBytes + gathered_bytes(r);  // last stream mean, norm, and their gradients
-  return (whole ? rows * kWhole : tile * kTiled) * columns + hidden;
+  return (tile == 0 ? rows * kWhole : std::min(tile, rows) * kTiled) * columns + hidden;
 }
 
 MemoryPlan plan_memory(const Request& request) {

@@ -10,6 +10,7 @@
 
 namespace megatoken::plan {
 
+/// The memory categories of a result file. Inputs ("activations"): what waits for its backward. WorkingSet ("workspace"): the layer that runs.
 enum class Category { Weights, Gradients, Optimizer, Inputs, WorkingSet, Logits, Communication };
 inline constexpr int kCategories = 7;
 const char* name_of(Category category);
@@ -21,6 +22,7 @@ struct MemoryMoment {
 
 struct MemoryPlan {
   std::array<int64_t, kCategories> categories{};  // at the peak; they add up to it
+  std::array<int64_t, kCategories> largest{};     // each by itself, over the step
   int64_t peak = 0;
   std::string where;                              // of the peak
   Mark working_set;                               // the fattest layer's water mark, by part and with the operation

@@ -31,43 +31,64 @@ bool set_to(T& field, T value) {
 
 std::vector<Knob> knobs() {
   return {
-      {"recompute attention cores and experts (--recompute selective)", [](Request& r) { return r.techniques.recompute == Recompute::None && set_to(r.techniques.recompute, Recompute::Selective); }},
+      {"recompute attention cores and experts (--recompute selective)",
+       [](Request& r) { return r.techniques.recompute == Recompute::None && set_to(r.techniques.recompute, Recompute::Selective); }},
       {"recompute whole layers (--recompute full)", [](Request& r) { return set_to(r.techniques.recompute, Recompute::Full); }},
-      {"offload layer inputs (--recompute full --offload inputs)", [](Request& r) {
+      {"offload layer inputs (--recompute full --offload inputs)",
+       [](Request& r) {
          const bool recompute = set_to(r.techniques.recompute, Recompute::Full), offload = set_to(r.techniques.offload, Offload::Inputs);
          return recompute || offload;
        }},
-      {"optimizer state in host memory (--optimizer host)", [](Request& r) { return set_to(r.techniques.optimizer, OptimizerPlace::Host); }},
+      {"optimizer state in host memory (--optimizer host)",
+       [](Request& r) { return set_to(r.techniques.optimizer, OptimizerPlace::Host); }},
       {"shard optimizer state (--zero 1)", [](Request& r) { return r.techniques.zero < 1 && set_to<int64_t>(r.techniques.zero, 1); }},
       {"shard gradients (--zero 2)", [](Request& r) { return r.techniques.zero < 2 && set_to<int64_t>(r.techniques.zero, 2); }},
       {"shard weights (--zero 3)", [](Request& r) { return set_to<int64_t>(r.techniques.zero, 3); }},
       {"gradients in bf16 (--gradient-bytes 2)", [](Request& r) { return set_to<int64_t>(r.techniques.gradient_bytes, 2); }},
       {"logits in tiles (--loss-rows 1024)", [](Request& r) { return set_to<int64_t>(r.techniques.loss_rows, 1024); }},
-      {"mlp in pieces (--mlp-pieces 8)", [](Request& r) { return r.techniques.mlp_pieces < 8 && r.model.count(Mlp::Dense) > 0 && set_to<int64_t>(r.techniques.mlp_pieces, 8); }},
-      {"experts in pieces (--expert-pieces 8)", [](Request& r) { return r.model.experts && r.techniques.expert_pieces < 8 && set_to<int64_t>(r.techniques.expert_pieces, 8); }},
-      {"fused sparse attention (--sparse-kernel fused)", [](Request& r) { return r.model.sparse && set_to(r.techniques.sparse_kernel, SparseKernel::Fused); }},
-      {"sparse attention in query chunks (--query-chunk 64Ki)", [](Request& r) { return r.model.sparse && set_to<int64_t>(r.techniques.query_chunk, 65536); }},
-      {"index scores in chunks (--index-elements 512Mi)", [](Request& r) { return r.model.sparse && set_to<int64_t>(r.techniques.index_elements, int64_t{1} << 29); }},
-      {"cast stream inputs again (--hyper-fp32 off)", [](Request& r) { return r.techniques.hyper_keeps_fp32 && set_to(r.techniques.hyper_keeps_fp32, false); }},
-      {"sum experts in bf16 (--combine bf16)", [](Request& r) { return r.techniques.combine_fp32 && set_to(r.techniques.combine_fp32, false); }},
-      {"twice the context-parallel ranks, half the data-parallel ones", [](Request& r) {
+      {"mlp in pieces (--mlp-pieces 8)",
+       [](Request& r) {
+         return r.techniques.mlp_pieces < 8 && r.model.count(Mlp::Dense) > 0 && set_to<int64_t>(r.techniques.mlp_pieces, 8);
+       }},
+      {"experts in pieces (--expert-pieces 8)",
+       [](Request& r) { return r.model.experts && r.techniques.expert_pieces < 8 && set_to<int64_t>(r.techniques.expert_pieces, 8); }},
+      {"fused sparse attention (--sparse-kernel fused)",
+       [](Request& r) { return r.model.sparse && set_to(r.techniques.sparse_kernel, SparseKernel::Fused); }},
+      {"sparse attention in query chunks (--query-chunk 64Ki)",
+       [](Request& r) { return r.model.sparse && set_to<int64_t>(r.techniques.query_chunk, 65536); }},
+      {"index scores in chunks (--index-elements 512Mi)",
+       [](Request& r) { return r.model.sparse && set_to<int64_t>(r.techniques.index_elements, int64_t{1} << 29); }},
+      {"cast stream inputs again (without --hyper-fp32)",
+       [](Request& r) { return r.techniques.hyper_keeps_fp32 && set_to(r.techniques.hyper_keeps_fp32, false); }},
+      {"sum experts in bf16 (without --combine-fp32)",
+       [](Request& r) { return r.techniques.combine_fp32 && set_to(r.techniques.combine_fp32, false); }},
+      {"drop the router's output after each forward (without --router-leak)",
+       [](Request& r) { return r.techniques.router_leak && set_to(r.techniques.router_leak, false); }},
+      {"index queries split over tensor-parallel ranks (without --index-replicated)",
+       [](Request& r) { return r.model.sparse && set_to(r.techniques.index_sharded, true); }},
+      {"twice the context-parallel ranks, half the data-parallel ones",
+       [](Request& r) {
          if (r.layout.dp % 2 != 0) return false;
          r.layout.dp /= 2, r.layout.cp *= 2;
          return true;
        }},
-      {"twice the tensor-parallel ranks, half the data-parallel ones", [](Request& r) {
+      {"twice the tensor-parallel ranks, half the data-parallel ones",
+       [](Request& r) {
          if (r.layout.dp % 2 != 0) return false;
          r.layout.dp /= 2, r.layout.tp *= 2;
          return true;
        }},
-      {"twice the GPUs, as context-parallel ranks", [](Request& r) {
+      {"twice the GPUs, as context-parallel ranks",
+       [](Request& r) {
          r.layout.cp *= 2;
          return true;
        }},
   };
 }
 
-double seconds_per_token_and_gpu(const Request& r, double step) { return step * static_cast<double>(r.layout.gpus()) / static_cast<double>(r.tokens * r.layout.dp * r.micro_batches); }
+double seconds_per_token_and_gpu(const Request& r, double step) {
+  return step * static_cast<double>(r.layout.gpus()) / static_cast<double>(r.tokens * r.layout.dp * r.micro_batches);
+}
 
 }  // namespace
 
@@ -113,7 +134,13 @@ std::optional<Change> cheapest_change(const Request& request) {
 
 Plan make_plan(const Request& request) {
   check_request(request);
-  Plan plan{.request = request, .memory = plan_memory(request), .flops = plan_flops(request), .traffic = plan_traffic(request), .time = plan_time(request), .longest = 0, .change = {}};
+  Plan plan{.request = request,
+            .memory = plan_memory(request),
+            .flops = plan_flops(request),
+            .traffic = plan_traffic(request),
+            .time = plan_time(request),
+            .longest = 0,
+            .change = {}};
   plan.longest = longest_sequence(request);
   if (!plan.memory.fits()) plan.change = cheapest_change(request);
   return plan;

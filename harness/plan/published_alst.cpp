@@ -23,7 +23,8 @@ Request alst(const char* model, const char* gpu, int64_t gpus, Pieces pieces) {
   r.scheme = Scheme::Ulysses;
   r.techniques.zero = 3;
   r.techniques.optimizer = OptimizerPlace::Host;
-  r.techniques.gradient_bucket = gpus > 1 ? int64_t{4000000000} : 0;  // DeepSpeed: the fp32 bucket of sequence-parallel gradients adds about 4 GB
+  r.techniques.gradient_bucket =
+      gpus > 1 ? int64_t{4000000000} : 0;  // DeepSpeed: the fp32 bucket of sequence-parallel gradients adds about 4 GB
   r.techniques.loss_rows = pieces.tiled_loss ? kTileRows : 0;
   r.techniques.offload = pieces.offload ? Offload::Inputs : Offload::None;
   r.techniques.mlp_pieces = pieces.tiled_mlp ? 64 : 1;
@@ -31,20 +32,33 @@ Request alst(const char* model, const char* gpu, int64_t gpus, Pieces pieces) {
   return r;
 }
 
-const char* const kNote = "operations of an unfused Hugging Face layer with FlashAttention-2; no allocator fragmentation; NCCL and CUDA contexts not counted";
+const char* const kNote =
+    "operations of an unfused Hugging Face layer with FlashAttention-2; no allocator fragmentation; NCCL and CUDA contexts not counted";
 
-Published longest(const char* id, const char* what, int64_t gpus, Pieces pieces, double published, double published_to, const char* conditions) {
+Published longest(const char* id, const char* what, int64_t gpus, Pieces pieces, double published, double published_to,
+                  const char* conditions) {
   Request r = alst("llama3_8b", "h100", gpus, pieces);
   r.techniques.int32_kernels = true;
   const int64_t tokens = longest_sequence(r);
   r.tokens = tokens;
   const bool by_index = (r.rows() + 8) * r.model.c >= int64_t{1} << 31;
-  const std::string why = by_index ? "bound by 32-bit indices, 2^31 = 524,288 rows of 4,096 on a GPU (a kernel is reported to fail at 555 K); " : "bound by GPU memory; ";
-  return {.id = id, .quantity = what, .source = "ALST paper", .conditions = conditions, .unit = "Ktokens", .published = published,
-          .predicted = static_cast<double>(tokens) / 1e3, .standing = Standing::Assumed, .assumption = why + kNote, .published_to = published_to};
+  const std::string why = by_index
+                              ? "bound by 32-bit indices, 2^31 = 524,288 rows of 4,096 on a GPU (a kernel is reported to fail at 555 K); "
+                              : "bound by GPU memory; ";
+  return {.id = id,
+          .quantity = what,
+          .source = "ALST paper",
+          .conditions = conditions,
+          .unit = "Ktokens",
+          .published = published,
+          .predicted = static_cast<double>(tokens) / 1e3,
+          .standing = Standing::Assumed,
+          .assumption = why + kNote,
+          .published_to = published_to};
 }
 
-Published peak_of(const char* id, const char* what, const char* model, const char* gpu, int64_t gpus, double tokens, double published, const char* conditions) {
+Published peak_of(const char* id, const char* what, const char* model, const char* gpu, int64_t gpus, double tokens, double published,
+                  const char* conditions) {
   Request r = alst(model, gpu, gpus, kAll);
   const int64_t unit = 2 * gpus;
   r.tokens = static_cast<int64_t>(tokens) / unit * unit;
@@ -54,8 +68,15 @@ Published peak_of(const char* id, const char* what, const char* model, const cha
 Published guide(const char* id, int64_t tokens, double published) {
   Request r = alst("qwen3_4b", "h100", 4, {.sequence_parallel = true});
   r.tokens = tokens;
-  return {id, format("peak of a 4B model at {} tokens", format_count(tokens)), "Hugging Face guide", "4 H100, Ulysses over 4, ZeRO-3, optimizer on the host", "GB", published,
-          static_cast<double>(plan_memory(r).peak) / 1e9, Standing::Assumed, "whole logits of each rank in bf16 and fp32; full recompute; units as printed"};
+  return {id,
+          format("peak of a 4B model at {} tokens", format_count(tokens)),
+          "Hugging Face guide",
+          "4 H100, Ulysses over 4, ZeRO-3, optimizer on the host",
+          "GB",
+          published,
+          static_cast<double>(plan_memory(r).peak) / 1e9,
+          Standing::Assumed,
+          "whole logits of each rank in bf16 and fp32; full recompute; units as printed"};
 }
 
 }  // namespace

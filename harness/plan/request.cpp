@@ -7,46 +7,9 @@
 #include <tuple>
 
 #include "reference/core/error.hpp"
-#include "reference/core/names.hpp"
 #include "reference/schemes/traffic.hpp"
 
 namespace megatoken::plan {
-
-template <> const std::vector<std::string>& choices<Recompute>() { static const std::vector<std::string> c{"none", "selective", "full"}; return c; }
-template <> const std::vector<std::string>& choices<Offload>() { static const std::vector<std::string> c{"none", "inputs"}; return c; }
-template <> const std::vector<std::string>& choices<OptimizerPlace>() { static const std::vector<std::string> c{"gpu", "host"}; return c; }
-template <> const std::vector<std::string>& choices<Scheme>() {
-  static const std::vector<std::string> c{"ring", "zigzag", "allgather", "ulysses", "usp"};
-  return c;
-}
-template <> const std::vector<std::string>& choices<DeltaExchange>() {
-  static const std::vector<std::string> c{"projections", "hidden", "state"};
-  return c;
-}
-template <> const std::vector<std::string>& choices<SparseKernel>() { static const std::vector<std::string> c{"fused", "padded", "dense"}; return c; }
-template <> const std::vector<std::string>& choices<Activations>() { static const std::vector<std::string> c{"liveness", "paper", "swiglu"}; return c; }
-template <> const std::vector<std::string>& choices<TensorParallel>() {
-  static const std::vector<std::string> c{"all-reduce", "nominal", "regather"};
-  return c;
-}
-template <> const std::vector<std::string>& choices<RingBackward>() { static const std::vector<std::string> c{"same", "reverse"}; return c; }
-
-template <class E>
-E parse_choice(const std::string& option, const std::string& word) {
-  const auto& names = choices<E>();
-  const auto found = std::find(names.begin(), names.end(), word);
-  if (found == names.end()) throw_unknown_name(option, word, names);
-  return static_cast<E>(found - names.begin());
-}
-template Recompute parse_choice(const std::string&, const std::string&);
-template Offload parse_choice(const std::string&, const std::string&);
-template OptimizerPlace parse_choice(const std::string&, const std::string&);
-template Scheme parse_choice(const std::string&, const std::string&);
-template DeltaExchange parse_choice(const std::string&, const std::string&);
-template SparseKernel parse_choice(const std::string&, const std::string&);
-template Activations parse_choice(const std::string&, const std::string&);
-template TensorParallel parse_choice(const std::string&, const std::string&);
-template RingBackward parse_choice(const std::string&, const std::string&);
 
 namespace {
 
@@ -83,9 +46,11 @@ std::string check_sizes(const Request& r) {
   if (t.gradient_bytes != 2 && t.gradient_bytes != 4)
     return format("--gradient-bytes {} must be 2 or 4; the nearest is {}", t.gradient_bytes, t.gradient_bytes < 3 ? 2 : 4);
   if (r.bookkeeping.wire_gradient_bytes != 2 && r.bookkeeping.wire_gradient_bytes != 4)
-    return format("--wire-gradient-bytes {} must be 2 or 4; the nearest is {}", r.bookkeeping.wire_gradient_bytes, r.bookkeeping.wire_gradient_bytes < 3 ? 2 : 4);
+    return format("--wire-gradient-bytes {} must be 2 or 4; the nearest is {}", r.bookkeeping.wire_gradient_bytes,
+                  r.bookkeeping.wire_gradient_bytes < 3 ? 2 : 4);
   if (!(t.imbalance >= 1 && t.imbalance <= 1e4)) return format("--imbalance {:g} must lie between 1 (uniform) and 10000", t.imbalance);
-  if (!(t.working_set_factor >= 0.1 && t.working_set_factor <= 10)) return format("--working-set-factor {:g} must lie between 0.1 and 10", t.working_set_factor);
+  if (!(t.working_set_factor >= 0.1 && t.working_set_factor <= 10))
+    return format("--working-set-factor {:g} must lie between 0.1 and 10", t.working_set_factor);
   return "";
 }
 
@@ -101,9 +66,12 @@ std::string check_tensor_parallel(const Request& r) {
   int64_t common = 0;
   for (const auto& [whole, what] : wholes) common = std::gcd(common, whole);
   for (const auto& [whole, what] : wholes)
-    if (whole % tp != 0) return format("--tp {} must divide the {} {}; the nearest that divides everything is {}", tp, whole, what, nearest_divisor(common, tp));
+    if (whole % tp != 0)
+      return format("--tp {} must divide the {} {}; the nearest that divides everything is {}", tp, whole, what,
+                    nearest_divisor(common, tp));
   if (m.attention && m.attention->hk % tp != 0 && tp % m.attention->hk != 0)
-    return format("--tp {} and the {} key/value heads: one must divide the other; the nearest is {}", tp, m.attention->hk, nearest_divisor(m.attention->hk, tp));
+    return format("--tp {} and the {} key/value heads: one must divide the other; the nearest is {}", tp, m.attention->hk,
+                  nearest_divisor(m.attention->hk, tp));
   return "";
 }
 
@@ -111,7 +79,8 @@ std::string check_tokens(const Request& r) {
   const int64_t unit = r.layout.cp * std::lcm<int64_t>(r.layout.tp, r.layout.cp > 1 ? 2 : 1);
   if (r.tokens % unit == 0) return "";
   const int64_t nearest = std::max<int64_t>(1, (r.tokens + unit / 2) / unit) * unit;
-  return format("--tokens {} must be a multiple of {} (cp {} in two chunks each, tp {}); the nearest is {}", r.tokens, unit, r.layout.cp, r.layout.tp, nearest);
+  return format("--tokens {} must be a multiple of {} (cp {} in two chunks each, tp {}); the nearest is {}", r.tokens, unit, r.layout.cp,
+                r.layout.tp, nearest);
 }
 
 std::string check_index_width(const Request& r) {
@@ -122,9 +91,11 @@ std::string check_index_width(const Request& r) {
 }
 
 std::string check_host(const Request& r) {
-  if (r.techniques.weights_on_host && r.techniques.zero != 3) return format("--weights host needs sharded weights; the nearest is --zero 3 (now {})", r.techniques.zero);
+  if (r.techniques.weights_on_host && r.techniques.zero != 3)
+    return format("--weights host needs sharded weights; the nearest is --zero 3 (now {})", r.techniques.zero);
   if (r.techniques.offload == Offload::Inputs && r.techniques.recompute != Recompute::Full)
-    return format("--offload inputs moves what full recompute keeps; the nearest is --recompute full (now {})", name_of_choice(r.techniques.recompute));
+    return format("--offload inputs moves what full recompute keeps; the nearest is --recompute full (now {})",
+                  name_of_choice(r.techniques.recompute));
   return "";
 }
 
@@ -151,13 +122,16 @@ std::string check_scheme(const Request& r) {
   const int64_t u = r.ulysses_ranks();
   if (r.model.attention && u > 1) {
     const int64_t h = r.model.attention->h / l.tp, hk = std::max<int64_t>(1, r.model.attention->hk / l.tp);
-    if (h % u != 0) return format("{} ranks of an all-to-all must divide the {} query heads of a rank; the nearest is {}", u, h, nearest_divisor(h, u));
+    if (h % u != 0)
+      return format("{} ranks of an all-to-all must divide the {} query heads of a rank; the nearest is {}", u, h, nearest_divisor(h, u));
     if (r.bookkeeping.replicate_kv && ulysses_kv_heads(hk, u) == 0)
-      return format("{} ranks of an all-to-all and the {} key/value heads of a rank: one must divide the other; the nearest is {}", u, hk, nearest_divisor(hk, u));
+      return format("{} ranks of an all-to-all and the {} key/value heads of a rank: one must divide the other; the nearest is {}", u, hk,
+                    nearest_divisor(hk, u));
   }
   if (r.model.delta && r.delta_exchange != DeltaExchange::State)
     if (const int64_t h = r.model.delta->h / l.tp; h % l.cp != 0)
-      return format("--cp {} must divide the {} recurrent heads of a rank; the nearest is {}, or use --delta-exchange state", l.cp, h, nearest_divisor(h, l.cp));
+      return format("--cp {} must divide the {} recurrent heads of a rank; the nearest is {}, or use --delta-exchange state", l.cp, h,
+                    nearest_divisor(h, l.cp));
   return "";
 }
 
@@ -189,7 +163,8 @@ std::string describe_layout(const Request& r) {
   if (r.model.experts) text += format(" ep{} etp{}", l.ep, l.etp);
   if (l.cp > 1 && r.model.attention) text += " " + name_of_choice(r.scheme);
   if (l.cp > 1 && r.model.attention && r.scheme == Scheme::Usp) text += format("({}x{})", r.ulysses_ranks(), l.cp / r.ulysses_ranks());
-  text += format(" zero{} recompute={} offload={} optimizer={}", t.zero, name_of_choice(t.recompute), name_of_choice(t.offload), name_of_choice(t.optimizer));
+  text += format(" zero{} recompute={} offload={} optimizer={}", t.zero, name_of_choice(t.recompute), name_of_choice(t.offload),
+                 name_of_choice(t.optimizer));
   if (t.mlp_pieces > 1) text += format(" mlp-pieces={}", t.mlp_pieces);
   if (t.expert_pieces > 1) text += format(" expert-pieces={}", t.expert_pieces);
   if (t.query_chunk > 0) text += format(" query-chunk={}", format_count(t.query_chunk));

@@ -1,10 +1,12 @@
 // What is to be planned: a model, GPUs, how the ranks are laid out, and which memory techniques are on.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "harness/plan/gpu.hpp"
+#include "reference/core/names.hpp"
 #include "reference/model/config.hpp"
 #include "reference/schemes/traffic.hpp"
 
@@ -20,14 +22,28 @@ enum class Activations { Liveness, Paper, Swiglu };     // how what a layer keep
                                                         // dropout masks; b·t·c(18 + 4·intermediate/c) for a SwiGLU layer
 enum class SparseKernel { Fused, Padded, Dense };       // Padded: fused, at the 576-wide, 16-head, multiple-of-64 shapes of DeepSeek-V3.2
 
-/// Every enumerator's name on the command line, in the order of the enumeration.
+/// The enumerators' names on the command line, in the order of the enumeration.
 template <class E>
-const std::vector<std::string>& choices();
+inline const std::vector<std::string> kChoices;
+template <> inline const std::vector<std::string> kChoices<Recompute>{"none", "selective", "full"};
+template <> inline const std::vector<std::string> kChoices<Offload>{"none", "inputs"};
+template <> inline const std::vector<std::string> kChoices<OptimizerPlace>{"gpu", "host"};
+template <> inline const std::vector<std::string> kChoices<Scheme>{"ring", "zigzag", "allgather", "ulysses", "usp"};
+template <> inline const std::vector<std::string> kChoices<DeltaExchange>{"projections", "hidden", "state"};
+template <> inline const std::vector<std::string> kChoices<SparseKernel>{"fused", "padded", "dense"};
+template <> inline const std::vector<std::string> kChoices<Activations>{"liveness", "paper", "swiglu"};
+template <> inline const std::vector<std::string> kChoices<TensorParallel>{"all-reduce", "nominal", "regather"};
+template <> inline const std::vector<std::string> kChoices<RingBackward>{"same", "reverse"};
+
 template <class E>
-E parse_choice(const std::string& option, const std::string& word);
+E parse_choice(const std::string& option, const std::string& word) {
+  const auto found = std::find(kChoices<E>.begin(), kChoices<E>.end(), word);
+  if (found == kChoices<E>.end()) throw_unknown_name(option, word, kChoices<E>);
+  return static_cast<E>(found - kChoices<E>.begin());
+}
 template <class E>
 const std::string& name_of_choice(E choice) {
-  return choices<E>()[static_cast<size_t>(choice)];
+  return kChoices<E>[static_cast<size_t>(choice)];
 }
 
 /// ranks = tp·cp·dp·pp. Experts are spread over ep ranks, each expert split over etp of them; ep·etp must divide tp·cp·dp.

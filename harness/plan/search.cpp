@@ -66,7 +66,13 @@ std::vector<Techniques> techniques_of(const Request& r) {
 }
 
 Plan plan_of(const Request& r) {
-  return {.request = r, .memory = plan_memory(r), .flops = plan_flops(r), .traffic = plan_traffic(r), .time = plan_time(r), .longest = longest_sequence(r), .change = {}};
+  return {.request = r,
+          .memory = plan_memory(r),
+          .flops = plan_flops(r),
+          .traffic = plan_traffic(r),
+          .time = plan_time(r),
+          .longest = longest_sequence(r),
+          .change = {}};
 }
 
 }  // namespace

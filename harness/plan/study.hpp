@@ -40,13 +40,25 @@ int64_t in_flight_micro_batches(int64_t stages, int64_t micro_batches);
 double ring_overlap_tokens(double kv_over_query_heads, double flops_per_second, double bytes_per_second, bool zigzag, bool backward);
 
 // ---- sections of `plan --study` ----------------------------------------------------------------------------------------------------------
-struct StudyTable {
-  std::string title;
-  std::vector<std::string> columns;
-  std::vector<std::vector<std::string>> rows;
+struct StudyPoint {
+  std::string series;
+  double x = 0, y = 0;
+};
+/// One figure: y over x, a curve per series. A point that cannot exist is left out.
+struct Study {
+  std::string name, title, x_label, y_label, unit;  // unit of y: "B", "1", "tokens"
+  std::vector<StudyPoint> points;
 };
 std::vector<std::string> study_names();
-/// Throws for unknown names, with the nearest.
-std::vector<StudyTable> run_study(const std::string& name, const Request& request);
+/// The study of that name for the request's model and GPU; throws for unknown names, with the nearest.
+Study run_study(const std::string& name, const Request& request);
+
+/// Longest sequence for each technique on top of those before it, in the order of the report that introduced them: ALST for dense models,
+/// SkyRL for models with sparse attention.
+struct AblationRow {
+  std::string technique;
+  int64_t gpus = 0, tokens = 0;
+};
+std::vector<AblationRow> run_ablation(const Request& request);
 
 }  // namespace megatoken::plan

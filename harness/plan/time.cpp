@@ -62,11 +62,16 @@ TimePlan plan_time(const Request& r) {
     const bool once = t.layer == "step" && t.purpose != "offload" && t.purpose != "stages" && !gathered_weights;  // per step, not per micro-batch
     const double repeat = once ? 1 : micro_batches, busy = repeat * static_cast<double>(t.total()) / t.rate;
     double hidden = 0;
-    if (t.overlaps) hidden = t.purpose == "context parallel" ? micro_batches * attention : t.purpose == "gradients" ? backward : once ? plan.compute / 3 : plan.compute;
+    if (t.overlaps)
+      hidden = t.purpose == "context parallel" ? micro_batches * attention
+               : t.purpose == "gradients"      ? backward
+               : once                          ? plan.compute / 3
+                                               : plan.compute;
     if (t.purpose == "optimizer") hidden = 0;  // the update waits for the last gradient
     const double exposed = std::max(0.0, busy - hidden);
     plan.exposed += exposed;
-    plan.terms.push_back({t.purpose + " (" + t.layer + ", " + name_of(t.link) + ")", true, exposed, busy, static_cast<int64_t>(repeat) * t.total()});
+    plan.terms.push_back(
+        {t.purpose + " (" + t.layer + ", " + name_of(t.link) + ")", true, exposed, busy, static_cast<int64_t>(repeat) * t.total()});
   }
   // 1F1B: p − 1 micro-batches of one stage pass before and after all stages work.
   plan.bubble = (plan.compute + plan.exposed) / micro_batches * static_cast<double>(r.layout.pp - 1);

@@ -17,7 +17,8 @@ class Terms {
   explicit Terms(const Request& r) : r_(r), recomputes_(r.techniques.recompute == Recompute::Full) {}
 
   /// A collective of a layer type over `size` ranks that are `stride` apart. Under full recompute its forward runs twice.
-  void layer(const char* purpose, std::string_view type, int64_t layers, int64_t size, int64_t stride, DirectionBytes bytes, bool overlaps = false) {
+  void layer(const char* purpose, std::string_view type, int64_t layers, int64_t size, int64_t stride, DirectionBytes bytes,
+             bool overlaps = false) {
     if (layers == 0 || bytes.total() == 0) return;
     push(purpose, std::string(type), layers, size, stride, {bytes.forward, recomputes_ ? bytes.forward : 0, bytes.backward}, overlaps);
   }
@@ -27,7 +28,14 @@ class Terms {
   }
   void host(const char* purpose, int64_t layers, int64_t out, int64_t in) {
     if (out + in == 0) return;
-    all_.push_back({.purpose = purpose, .layer = "step", .link = Link::Host, .rate = r_.gpu.host_link.value, .layers = layers, .forward = out, .backward = in, .overlaps = true});
+    all_.push_back({.purpose = purpose,
+                    .layer = "step",
+                    .link = Link::Host,
+                    .rate = r_.gpu.host_link.value,
+                    .layers = layers,
+                    .forward = out,
+                    .backward = in,
+                    .overlaps = true});
   }
   std::vector<TrafficTerm> take() { return std::move(all_); }
 
@@ -63,7 +71,8 @@ void add_tensor_parallel(Terms& terms, const Request& r) {
     terms.layer("index ids", name_of(Mixer::SparseAttention), m.count(Mixer::SparseAttention), tp, 1, {ids, 0});
   }
   terms.layer("tensor parallel", name_of(Mlp::Dense), m.count(Mlp::Dense), tp, 1, gather_and_scatter(r, unit, unit));
-  if (m.experts && m.experts->shared > 0) terms.layer("tensor parallel", "shared expert", m.count(Mlp::Experts), tp, 1, gather_and_scatter(r, unit, unit));
+  if (m.experts && m.experts->shared > 0)
+    terms.layer("tensor parallel", "shared expert", m.count(Mlp::Experts), tp, 1, gather_and_scatter(r, unit, unit));
 }
 
 void add_context_parallel(Terms& terms, const Request& r) {
@@ -76,7 +85,8 @@ void add_context_parallel(Terms& terms, const Request& r) {
     terms.layer("context parallel", name_of(Mixer::Attention), m.count(Mixer::Attention), cp, tp, {bytes.forward, bytes.backward}, ring);
   }
   if (m.sparse) {  // latents, index keys and pool gates of every rank; the latents' gradients come back
-    const int64_t latents = all_gather_bytes(r.tokens * m.sparse->latent * B, cp), index = all_gather_bytes(2 * r.tokens * m.sparse->index_d * B, cp);
+    const int64_t latents = all_gather_bytes(r.tokens * m.sparse->latent * B, cp),
+                  index = all_gather_bytes(2 * r.tokens * m.sparse->index_d * B, cp);
     const int64_t gradients = reduce_scatter_bytes(r.tokens * m.sparse->latent * r.bookkeeping.wire_gradient_bytes, cp);
     terms.layer("context parallel", name_of(Mixer::SparseAttention), m.count(Mixer::SparseAttention), cp, tp, {latents + index, gradients});
   }
@@ -145,7 +155,9 @@ SchemeBytes attention_scheme_bytes(const Request& r) {
 int64_t delta_exchange_bytes(const Request& r, DeltaExchange exchange) {
   const DeltaConfig& k = *r.model.delta;
   const int64_t cp = r.layout.cp, tp = r.layout.tp, h = k.h / tp;
-  if (exchange == DeltaExchange::State) return state_gather_bytes(state_block_bytes(h, k.d, k.dv, 4, true), cp) + convolution_halo_bytes(k.kernel, (2 * k.hk * k.d + k.h * k.dv) / tp, B);
+  if (exchange == DeltaExchange::State)
+    return state_gather_bytes(state_block_bytes(h, k.d, k.dv, 4, true), cp) +
+           convolution_halo_bytes(k.kernel, (2 * k.hk * k.d + k.h * k.dv) / tp, B);
   if (exchange == DeltaExchange::Hidden) return all_gather_bytes(r.rows() * cp * r.model.c * B, cp);
   const bool kda = r.model.count(Mixer::Kda) > 0;  // q, k, v, decay, gate per channel and beta per head; a gated delta rule decays per head
   const int64_t width = kda ? h * (3 * k.d + 2 * k.dv + 1) : 2 * std::max<int64_t>(1, k.hk / tp) * k.d + h * (2 * k.dv + 2);
@@ -158,7 +170,8 @@ std::vector<TrafficTerm> plan_traffic(const Request& r) {
   add_context_parallel(terms, r);
   add_experts(terms, r);
   add_data_parallel(terms, r);
-  if (r.layout.pp > 1) terms.step("stages", r.layout.pp, r.layout.tp * r.layout.cp * r.layout.dp, layer_input_bytes(r), layer_input_bytes(r), false);
+  if (r.layout.pp > 1)
+    terms.step("stages", r.layout.pp, r.layout.tp * r.layout.cp * r.layout.dp, layer_input_bytes(r), layer_input_bytes(r), false);
   if (r.techniques.offload == Offload::Inputs) terms.host("offload", r.layers_per_stage(), layer_input_bytes(r), layer_input_bytes(r));
   if (r.techniques.optimizer == OptimizerPlace::Host) {
     const int64_t share = rank_parameters(r, 0).dense / (r.techniques.zero >= 1 ? r.layout.dp * r.layout.cp : 1) +

@@ -169,9 +169,15 @@ void read_glm5_next(const Fields& f, ModelConfig& model) {
 }
 
 VisionConfig read_vision(const Fields& f) {
-  return {.depth = f.size("depth"), .c = f.size("hidden_size"), .intermediate = f.size("intermediate_size"), .patch = f.size("patch_size"),
-          .temporal_patch = f.size_or("temporal_patch_size", 1), .channels = f.size_or("in_channels", 3), .merge = f.size_or("spatial_merge_size", 1),
-          .positions = f.size("num_position_embeddings"), .out = f.size("out_hidden_size")};
+  return {.depth = f.size("depth"),
+          .c = f.size("hidden_size"),
+          .intermediate = f.size("intermediate_size"),
+          .patch = f.size("patch_size"),
+          .temporal_patch = f.size_or("temporal_patch_size", 1),
+          .channels = f.size_or("in_channels", 3),
+          .merge = f.size_or("spatial_merge_size", 1),
+          .positions = f.size("num_position_embeddings"),
+          .out = f.size("out_hidden_size")};
 }
 
 using Reader = void (*)(const Fields&, ModelConfig&);
@@ -235,12 +241,15 @@ ModelConfig parse_model_config(std::string_view text, std::string_view where) {
 }
 
 ModelConfig load_model_config(const std::string& name_or_path) {
-  if (auto found = embedded_configs().find(name_or_path); found != embedded_configs().end()) return parse_model_config(found->second, name_or_path);
+  if (auto found = embedded_configs().find(name_or_path); found != embedded_configs().end())
+    return parse_model_config(found->second, name_or_path);
   std::filesystem::path path = name_or_path;
   if (std::filesystem::is_directory(path)) path /= "config.json";
   if (!std::filesystem::exists(path)) {
-    if (name_or_path.find('/') == std::string::npos && path.extension() != ".json") throw_unknown_name("model", name_or_path, known_model_configs());
-    throw Error(ErrorKind::Usage, format("model config {} does not exist", path.string()), "give a config.json or one of " + join(known_model_configs(), ", "));
+    if (name_or_path.find('/') == std::string::npos && path.extension() != ".json")
+      throw_unknown_name("model", name_or_path, known_model_configs());
+    throw Error(ErrorKind::Usage, format("model config {} does not exist", path.string()),
+                "give a config.json or one of " + join(known_model_configs(), ", "));
   }
   return parse_model_config(read_file(path), path.string());
 }
