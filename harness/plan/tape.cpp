@@ -112,7 +112,7 @@ class TapeRun {
     while (first > 0 && ops_[first - 1].segment == ops_[last].segment) --first;
     forward(first, last + 1, true, true);
     for (int op = first; op <= last; ++op)
-      if (!kept(op + 1, true)) set_value(op + 1, false);
+      if (first_need_[op + 1] > last) set_value(op + 1, false);  // whoever needed it has had its backward
   }
 
   void run_backward(int op) {
