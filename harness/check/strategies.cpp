@@ -6,6 +6,7 @@
 
 #include "harness/check/oracle.hpp"
 #include "reference/core/device.hpp"
+#include "reference/core/names.hpp"
 #include "reference/core/random.hpp"
 
 namespace megatoken {
@@ -41,6 +42,14 @@ Problem cut_problem(const Problem& problem, const Axes& axes) {
     copy(from, part.views()[i]);
   }
   return part;
+}
+
+/// 1 for a token axis in a layout, the divisor for rows that stand for several tokens ("s/pool": pools), 0 for everything else.
+int64_t tokens_per_row(const Component& component, const Axes& axes, const std::string& word) {
+  const size_t slash = word.find('/');
+  const auto& tokens = component.token_axes;
+  if (std::find(tokens.begin(), tokens.end(), word.substr(0, slash)) == tokens.end()) return 0;
+  return slash == std::string::npos ? 1 : axes[word.substr(slash + 1)];
 }
 
 const TensorView* naive_view(const Truth& truth, size_t field) { return truth.naive ? &truth.naive->views()[field] : nullptr; }
@@ -160,12 +169,15 @@ Checks check_shift(const Evidence& e) {
   Problem packed = e.problem.converted(e.test.dtype);
   const auto window = [&](const TensorView& view, const Field& field) {
     TensorView part = view;
-    for (const auto& axis : component.token_axes)
-      if (const int position = Component::axis_position(field, axis); position >= 0) part = part.slice(position, offset, offset + length);
+    const auto words = split(field.axes, ' ');
+    for (size_t i = 0; i < words.size(); ++i)
+      if (const int64_t tokens_a_row = tokens_per_row(component, e.problem.axes(), words[i]); tokens_a_row > 0)
+        part = part.slice(static_cast<int>(i), offset / tokens_a_row, offset / tokens_a_row + length / tokens_a_row);
     return part;
   };
   const auto has_tokens = [&](const Field& field) {
-    return std::any_of(component.token_axes.begin(), component.token_axes.end(), [&](const auto& axis) { return Component::axis_position(field, axis) >= 0; });
+    const auto words = split(field.axes, ' ');
+    return std::any_of(words.begin(), words.end(), [&](const auto& word) { return tokens_per_row(component, e.problem.axes(), word) > 0; });
   };
   for (size_t i = 0; i < component.fields.size(); ++i) {
     const Field& field = component.fields[i];

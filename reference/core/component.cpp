@@ -20,6 +20,26 @@ DType dtype_of(const Field& field, DType case_dtype) {
   }
 }
 
+namespace {
+
+/// One word of a layout: a number, an axis, or a sum, difference, product or quotient (rounded down) of them, written without
+/// blanks and read from left to right with the usual precedence: "s/pool", "topk*pool+pool-1".
+int64_t extent(const std::string& word, const Axes& values) {
+  for (const char* operators : {"+-", "*/"})
+    if (const size_t at = word.find_last_of(operators); at != std::string::npos) {
+      const int64_t left = extent(word.substr(0, at), values), right = extent(word.substr(at + 1), values);
+      switch (word[at]) {
+        case '+': return left + right;
+        case '-': return left - right;
+        case '*': return left * right;
+        default: return left / right;
+      }
+    }
+  return std::isdigit(static_cast<unsigned char>(word[0])) ? std::stoll(word) : values[word];
+}
+
+}  // namespace
+
 bool Component::has_gradients() const {
   return std::any_of(fields.begin(), fields.end(), [](const Field& field) { return field.role == Role::InputGrad; });
 }
@@ -54,10 +74,8 @@ Axes Component::shortened(const Axes& values, int64_t tokens) const {
 
 Dims Component::shape(const Field& field, const Axes& values) const {
   Dims dims;
-  for (const auto& word : split(field.axes, ' ')) {
-    if (word.empty()) continue;
-    dims.push_back(std::isdigit(static_cast<unsigned char>(word[0])) ? std::stoll(word) : values[word]);
-  }
+  for (const auto& word : split(field.axes, ' '))
+    if (!word.empty()) dims.push_back(extent(word, values));
   return dims;
 }
 

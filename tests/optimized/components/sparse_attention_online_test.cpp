@@ -1,0 +1,55 @@
+#include <gtest/gtest.h>
+
+#include "tests/compare.hpp"
+
+namespace megatoken {
+namespace {
+
+using test::filled;
+
+const Variant& online() { return find_variant("sparse_attention", "online"); }
+
+TEST(SparseOnline, EqualsTheReferenceOnEveryExampleAndDistribution) {
+  const Component& component = find_component("sparse_attention");
+  auto examples = component.examples;
+  examples.push_back(component.judging);
+  examples.push_back("b=2 t=150 h=6 hk=2 d=20 dv=9 n=130 direct=1");
+  for (const auto& axes : examples)
+    for (const char* distribution : {"normal", "aimed", "extreme"})
+      for (const auto& [dtype, limit] : {std::pair{DType::F64, 1e-12}, {DType::F32, 2e-5}, {DType::BF16, 1e-2}}) {
+        Problem want = filled("sparse_attention", axes, dtype, distribution), got = test::with_inputs_of(want, axes);
+        run_variant(find_variant("sparse_attention", "cpu"), want, Phase::Both), run_variant(online(), got, Phase::Both);
+        for (const char* name : {"o", "dq", "dk"}) EXPECT_LE(test::relative_rms(got[name], want[name]), limit) << axes << " " << distribution << " " << to_string(dtype) << " " << name;
+        for (int64_t i = 0; i < want["lse"].size(); ++i) {
+          const double a = value_at(got["lse"], i), b = value_at(want["lse"], i);
+          EXPECT_TRUE(a == b || std::abs(a - b) <= 1e-5 * std::max(1.0, std::abs(b))) << axes << " lse " << i << ": " << a << ", " << b;
+        }
+      }
+}
+
+TEST(SparseOnline, AnyNumberOfThreadsGivesTheSameBits) {
+  const std::string axes = "b=2 t=90 h=4 hk=2 d=12 n=70 dv=7 direct=1";
+  Problem one = filled("sparse_attention", axes, DType::F32);
+  run_variant(online(), one, Phase::Both, 1);
+  for (int threads : {2, 5}) {
+    Problem again = test::with_inputs_of(one, axes);
+    run_variant(online(), again, Phase::Both, threads);
+    EXPECT_EQ(test::worst_difference(again, one), 0) << threads << " threads";
+  }
+}
+
+TEST(SparseOnline, ChunksOfQueriesAddUp) {  // more slots than a chunk keeps: 40 queries of 262144 slots come in chunks of 32
+  const std::string axes = "t=40 s=50 h=2 d=3 n=262144";
+  Problem want = filled("sparse_attention", axes), got = test::with_inputs_of(want, axes);
+  const auto all = [](const Problem& p) {
+    fill(p["id"], -1);
+    for (int64_t i = 0; i < 40; ++i)
+      for (int64_t j = 0; j <= i; ++j) p["id"].as<int32_t>()[i * 262144 + 5000 * j] = static_cast<int32_t>(j);
+  };
+  all(want), all(got);
+  run_variant(find_variant("sparse_attention", "cpu"), want, Phase::Both, 2), run_variant(online(), got, Phase::Both, 2);
+  EXPECT_LE(test::worst_difference(got, want), 1e-12);
+}
+
+}  // namespace
+}  // namespace megatoken
