@@ -41,13 +41,17 @@ void all_pools(const Editor& e) {
 }
 
 const Registered<Fault> faults[] = {
-    fault("teacher_normalised_by_head", "lse over the selected keys instead of all: heads that look elsewhere count in full", [](const Variant& v) { return with_inputs(v, {"lse"}, lse_of_the_selection); },
+    fault("teacher_normalised_by_head", "lse over the selected keys instead of all: heads that look elsewhere count in full", 
+          [](const Variant& v) { return with_inputs(v, {"lse"}, lse_of_the_selection); },
           "dsa.md B34: Megatron #5776, #6349, Primus #992"),
     fault("one_head_only", "the target is not summed over heads (a missing all-reduce)", [](const Variant& v) {
       return with_input(v, "logit", [](const TensorView& x) { fill(x.slice(2, 1, x.shape[2]), -1e4); });
     }, "dsa.md §2.4"),
-    fault("coefficient_forgotten", "loss and gradient are not scaled by the coefficient", [](const Variant& v) { return with_axis(v, "coefficient", 1); }, "dsa.md B35: Megatron #4070"),
-    fault("upstream_forgotten", "the gradient is not scaled by that of the loss", [](const Variant& v) { return with_input(v, "dloss", [](const TensorView& x) { fill(x, 1); }, Phase::Backward); }, "dsa.md B35"),
+    fault("coefficient_forgotten", "loss and gradient are not scaled by the coefficient", [](const Variant& v) { return with_axis(v, "coefficient", 1); },
+          "dsa.md B35: Megatron #4070"),
+    fault("upstream_forgotten", "the gradient is not scaled by that of the loss", [](const Variant& v) {
+      return with_input(v, "dloss", [](const TensorView& x) { fill(x, 1); }, Phase::Backward);
+    }, "dsa.md B35"),
     fault("empty_slots_counted", "slots beyond the selected pools take part", [](const Variant& v) { return with_inputs(v, {"count"}, all_pools); }, "dsa.md B27, B43"),
     fault("short_rows_skipped", "rows with fewer pools than topk contribute nothing", [](const Variant& v) {
       return with_outputs(v, [](const Editor& e) {

@@ -28,7 +28,8 @@ struct Pool {
 };
 
 /// Chooses again, for inputs read from host tensors: documents are runs of equal ids, pools are counted from the start of each.
-void choose(const Rule& rule, const Axes& axes, const TensorView& q, const TensorView& w, const TensorView& k, const TensorView& position, const TensorView& document, const TensorView& id, const TensorView& score) {
+void choose(const Rule& rule, const Axes& axes, const TensorView& q, const TensorView& w, const TensorView& k, const TensorView& position,
+            const TensorView& document, const TensorView& id, const TensorView& score) {
   const int64_t t = axes["t"], s = axes["s"], h = axes["h"], d = axes["d"], pool = axes["pool"], topk = axes["topk"], rows = s / pool, width = id.shape[2];
   const double scale = axes.real("scale") > 0 ? axes.real("scale") : 1 / std::sqrt(static_cast<double>(d));
   for (int64_t row = 0; row < axes["b"] * t; ++row) {
@@ -90,20 +91,34 @@ void drop_last_id(const TensorView& id) {
       }
 }
 
+void start_chunks_at_zero(const TensorView& position) {
+  for (int64_t i = 0; i < position.size(); ++i) position.as<int32_t>()[i] %= 128;
+}
+
+void drop_signs(const TensorView& w) {
+  for (int64_t i = 0; i < w.size(); ++i) set_value(w, i, std::abs(value_at(w, i)));
+}
+
 const Registered<Fault> faults[] = {
-    fault("ties_by_the_higher_id", "of equal scores the higher id wins", [](const Variant& v) { return choosing(v, {.higher_id = true}); }, "dsa.md B8: sglang #31115"),
-    fault("scores_kept_in_bf16", "scores are rounded to bf16 before they are compared", [](const Variant& v) { return choosing(v, {.bf16_scores = true}); }, "dsa.md B9, B10: omlx #2243, sglang #37591"),
-    fault("candidates_dropped", "a buffer of 24 candidates overflows silently", [](const Variant& v) { return choosing(v, {.buffer = 24}); }, "dsa.md B1, B3, B4: tilelang #1351, sglang #36807, b12x #55"),
-    fault("no_relu", "negative products count", [](const Variant& v) { return choosing(v, {.linear = true}); }, "glm53_flash.md §2.5 step 6"),
-    fault("future_leak", "a pool is a candidate as soon as its first token is visible", [](const Variant& v) { return choosing(v, {.first_token_visible = true}); }, "dsa.md B19: transformers #45820"),
-    fault("tail_of_the_sequence", "the tail is that of the document's end, not of the query", [](const Variant& v) { return choosing(v, {.tail_of_the_sequence = true}); }, "glm53_flash.md §5 trap 14"),
-    fault("tail_ignored", "tail tokens are not selected", [](const Variant& v) { return choosing(v, {.no_tail = true}); }, "dsa.md B15: local-inference-lab/vllm #715"),
+    fault("ties_by_the_higher_id", "of equal scores the higher id wins", [](const Variant& v) { return choosing(v, {.higher_id = true}); },
+          "dsa.md B8: sglang #31115"),
+    fault("scores_kept_in_bf16", "scores are rounded to bf16 before they are compared", [](const Variant& v) { return choosing(v, {.bf16_scores = true}); },
+          "dsa.md B9, B10: omlx #2243, sglang #37591"),
+    fault("candidates_dropped", "a buffer of 24 candidates overflows silently", [](const Variant& v) { return choosing(v, {.buffer = 24}); },
+          "dsa.md B1, B3, B4: tilelang #1351, sglang #36807, b12x #55"),
+    fault("no_relu", "negative products count", [](const Variant& v) { return choosing(v, {.linear = true}); },
+          "glm53_flash.md §2.5 step 6"),
+    fault("future_leak", "a pool is a candidate as soon as its first token is visible", [](const Variant& v) { return choosing(v, {.first_token_visible = true}); },
+          "dsa.md B19: transformers #45820"),
+    fault("tail_of_the_sequence", "the tail is that of the document's end, not of the query", [](const Variant& v) { return choosing(v, {.tail_of_the_sequence = true}); },
+          "glm53_flash.md §5 trap 14"),
+    fault("tail_ignored", "tail tokens are not selected", [](const Variant& v) { return choosing(v, {.no_tail = true}); },
+          "dsa.md B15: local-inference-lab/vllm #715"),
     fault("pool_cut", "the last selected pool loses a token", [](const Variant& v) { return with_output(v, "id", drop_last_id); }, "dsa.md B16: llama.cpp #28497"),
-    fault("row_offset_lost", "the second chunk of 128 queries starts again at position 0", [](const Variant& v) {
-      return with_input(v, "position", [](const TensorView& x) { for (int64_t i = 0; i < x.size(); ++i) set_value(x, i, static_cast<double>(static_cast<int64_t>(value_at(x, i)) % 128)); });
-    }, "dsa.md B20: Megatron #5099"),
+    fault("row_offset_lost", "the second chunk of 128 queries starts again at position 0", [](const Variant& v) { return with_input(v, "position", start_chunks_at_zero); },
+          "dsa.md B20: Megatron #5099"),
     fault("documents_ignored", "pools run across documents", [](const Variant& v) { return with_input(v, "document", zero); }, "glm53_flash.md §5 trap 14"),
-    fault("unsigned_weights", "head weights lose their sign", [](const Variant& v) { return with_input(v, "w", [](const TensorView& x) { for (int64_t i = 0; i < x.size(); ++i) set_value(x, i, std::abs(value_at(x, i))); }); }, "dsa.md §1.2"),
+    fault("unsigned_weights", "head weights lose their sign", [](const Variant& v) { return with_input(v, "w", drop_signs); }, "dsa.md §1.2"),
 };
 
 }  // namespace

@@ -17,18 +17,25 @@ void reverse_slots(const TensorView& ape) {
 }
 
 const Registered<Fault> faults[] = {
-    fault("pools_by_absolute_position", "the grid does not start anew at a document: pools span two", [](const Variant& v) { return with_input(v, "document", zero); }, "glm53_flash.md §5 trap 14, 40"),
+    fault("pools_by_absolute_position", "the grid does not start anew at a document: pools span two", [](const Variant& v) { return with_input(v, "document", zero); },
+          "glm53_flash.md §5 trap 14, 40"),
     fault("rms_norm_eps", "eps 1e-5 of the RMS norms instead of 1e-6", [](const Variant& v) { return with_axis(v, "eps", 1e-5); }, "glm53_flash.md §1.1"),
     fault("bias_left_out", "the norm's bias is not added", [](const Variant& v) { return with_input(v, "bias", zero); }),
     fault("position_bias_left_out", "the softmax over slots lacks ape", [](const Variant& v) { return with_input(v, "ape", zero); }, "glm53_flash.md §2.5 step 4"),
     fault("slots_counted_backwards", "ape of slot 3 goes to the pool's first token", [](const Variant& v) { return with_input(v, "ape", reverse_slots); }),
     fault("mean_of_the_pool", "plain mean: the gate is ignored", [](const Variant& v) { return with_input(v, "gate", zero); }),
-    fault("last_pool_skipped", "the pool past the last whole tile is not written", [](const Variant& v) { return with_output(v, "y", [](const TensorView& y) { fill(y.slice(1, y.shape[1] / 16 * 16, y.shape[1]), 0); }); }),
-    fault("gate_gradient_of_the_token_before", "dgate is written one row too far down", [](const Variant& v) { return with_output(v, "dgate", [](const TensorView& x) { shift_by_one(x, 1); }); }),
+    fault("last_pool_skipped", "the pools past the last whole tile are not written", [](const Variant& v) {
+      return with_output(v, "y", [](const TensorView& y) { fill(y.slice(1, y.shape[1] / 16 * 16, y.shape[1]), 0); });
+    }),
+    fault("gate_gradient_of_the_token_before", "dgate is written one row too far down", [](const Variant& v) {
+      return with_output(v, "dgate", [](const TensorView& x) { shift_by_one(x, 1); });
+    }),
     fault("position_bias_gradient_of_one_batch_row", "dape sums the first batch row only", [](const Variant& v) {
       return with_input(v, "dy", [](const TensorView& x) { fill(x.slice(0, 1, x.shape[0]), 0); }, Phase::Backward);
     }),
-    fault("upstream_ignored", "gradients are formed with an upstream of 1", [](const Variant& v) { return with_input(v, "dy", [](const TensorView& x) { fill(x, 1); }, Phase::Backward); }),
+    fault("upstream_ignored", "gradients are formed with an upstream of 1", [](const Variant& v) {
+      return with_input(v, "dy", [](const TensorView& x) { fill(x, 1); }, Phase::Backward);
+    }),
 };
 
 }  // namespace

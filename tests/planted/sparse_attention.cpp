@@ -21,19 +21,25 @@ std::function<void(const TensorView&)> each_row(std::function<void(int32_t*, int
 }
 
 const Registered<Fault> faults[] = {
-    fault("scale_of_the_latent", "1/√(latent width) instead of the scale of the head before absorption", [](const Variant& v) { return with_axis(v, "scale", 0); }, "glm53_flash.md §5 trap 10"),
-    fault("empty_slots_read_row_0", "−1 is taken as key 0", [](const Variant& v) { return with_input(v, "id", each_row([](int32_t* id, int64_t n) { for (int64_t j = 0; j < n; ++j) id[j] = std::max(id[j], 0); })); },
-          "dsa.md B25, B36: tilelang #1209, miles #2079, Megatron #6166"),
+    fault("scale_of_the_latent", "1/√(latent width) instead of the scale of the head before absorption", [](const Variant& v) { return with_axis(v, "scale", 0); },
+          "glm53_flash.md §5 trap 10"),
+    fault("empty_slots_read_row_0", "−1 is taken as key 0", [](const Variant& v) {
+      return with_input(v, "id", each_row([](int32_t* id, int64_t n) { for (int64_t j = 0; j < n; ++j) id[j] = std::max(id[j], 0); }));
+    }, "dsa.md B25, B36: tilelang #1209, miles #2079, Megatron #6166"),
     fault("ids_end_at_the_first_empty_slot", "slots behind a −1 are ignored", [](const Variant& v) {
       return with_input(v, "id", each_row([](int32_t* id, int64_t n) { std::fill(std::find(id, id + n, -1), id + n, -1); }));
     }, "dsa.md B26: vllm #48364"),
     fault("slots_past_the_last_tile", "slots past the last whole tile of 64 are skipped", [](const Variant& v) {
       return with_input(v, "id", each_row([](int32_t* id, int64_t n) { std::fill(id + n / 64 * 64, id + n, -1); }));
     }, "glm53_flash.md §5 trap 12"),
-    fault("ids_of_the_query_before", "two queries share a tile and its ids", [](const Variant& v) { return with_input(v, "id", [](const TensorView& x) { shift_by_one(x, 1); }); }, "dsa.md B29: cudnn-frontend #384, #385, #388"),
-    fault("lse_in_base_2", "the log-sum-exp is a base 2 logarithm", [](const Variant& v) { return with_output(v, "lse", [](const TensorView& x) { scale(x, 1 / std::log(2.0)); }); }, "dsa.md B40"),
+    fault("ids_of_the_query_before", "two queries share a tile and its ids", [](const Variant& v) {
+      return with_input(v, "id", [](const TensorView& x) { shift_by_one(x, 1); });
+    }, "dsa.md B29: cudnn-frontend #384, #385, #388"),
+    fault("lse_in_base_2", "the log-sum-exp is a base 2 logarithm", [](const Variant& v) { return with_output(v, "lse", [](const TensorView& x) { scale(x, 1 / std::log(2.0)); }); },
+          "dsa.md B40"),
     fault("upstream_of_o_lost", "backward sees dlse only", [](const Variant& v) { return with_input(v, "do", zero, Phase::Backward); }),
-    fault("key_gradient_counted_twice", "every addition to dk is repeated", [](const Variant& v) { return with_output(v, "dk", [](const TensorView& x) { scale(x, 2); }); }, "dsa.md B32: tilelang #2651"),
+    fault("key_gradient_counted_twice", "every addition to dk is repeated", [](const Variant& v) { return with_output(v, "dk", [](const TensorView& x) { scale(x, 2); }); },
+          "dsa.md B32: tilelang #2651"),
     fault("lse_gradient_ignored", "dlse does not enter Δ", [](const Variant& v) { return with_input(v, "dlse", zero, Phase::Backward); }),
     fault("empty_rows_are_nan", "rows without keys divide 0 by 0", [](const Variant& v) {
       return with_outputs(v, [](const Editor& e) {

@@ -60,11 +60,12 @@ Component description() {
             {.name = "pool", .about = "tokens in a pool", .fallback = 4, .min = 1, .max = 64, .option = true},
             {.name = "docs", .about = "packed documents", .fallback = 1, .min = 1, .option = true},
             {.name = "eps", .about = "added to the variance", .fallback = 1e-6, .max = 1, .real = true, .option = true},
-            {.name = "rounding", .about = "once: pooled key only; probabilities: also the softmax, to the case's dtype", .fallback = 0, .max = 1, .option = true, .choices = {"once", "probabilities"}}};
+            {.name = "rounding", .about = "once: only the pooled key; probabilities: also the softmax", .fallback = 0, .max = 1, .option = true,
+             .choices = {"once", "probabilities"}}};
   c.fields = erase_fields<Tensors>();
   c.cost = cost;
   c.fill = fill_inputs;
-  c.causal = [](const Axes&) { return true; };
+  c.causal = [](const Axes& axes) { return axes["docs"] == 1; };  // a cut inside a later document's grid would leave a pool incomplete that has a row before it
   c.token_axes = {"t"};
   c.examples = {"t=1 d=2", "t=0 d=3", "b=2 t=9 d=4", "t=4 d=1", "b=2 t=15 d=3 docs=3", "t=6 d=4 docs=9", "t=7 d=3 pool=1", "t=11 d=5 pool=3 docs=2 eps=0.01", "t=8 d=3 rounding=1"};
   c.judging = "b=2 t=163 d=24 docs=3";
