@@ -164,6 +164,7 @@ Checks check_shift(const Evidence& e) {
 
   Axes short_axes = component.shortened(e.problem.axes(), length);
   if (short_axes.has("docs")) short_axes.set("docs", 1);
+  if (!component.carry.empty()) short_axes.set(component.carry, 0);  // nothing is carried into a document that starts later
   Problem alone(component, short_axes, e.test.dtype);
   alone.fill(e.test.distribution, e.test.seed + 1, e.tokens);
   Problem packed = e.problem.converted(e.test.dtype);
@@ -181,7 +182,7 @@ Checks check_shift(const Evidence& e) {
   };
   for (size_t i = 0; i < component.fields.size(); ++i) {
     const Field& field = component.fields[i];
-    if (!packed.views()[i] || (field.role != Role::Input && field.role != Role::OutputGrad)) continue;
+    if (!packed.views()[i] || !alone.views()[i] || (field.role != Role::Input && field.role != Role::OutputGrad)) continue;
     if (field.kind != Kind::Index) copy(alone.views()[i], has_tokens(field) ? window(packed.views()[i], field) : packed.views()[i]);
   }
   for (size_t i : documents) {
@@ -196,7 +197,7 @@ Checks check_shift(const Evidence& e) {
   Checks checks;
   for (size_t i = 0; i < component.fields.size(); ++i) {
     const Field& field = component.fields[i];
-    if (!judged(field, e.test.phase) || !packed.views()[i] || !has_tokens(field) || field.kind == Kind::Index) continue;
+    if (!judged(field, e.test.phase) || !alone.views()[i] || !has_tokens(field) || field.kind == Kind::Index) continue;
     checks.push_back(judge(component, field, "shift", format("cpu fp64 on the document alone, placed at {}", offset), clone(window(run.result.views()[i], field)),
                            truth.oracle.views()[i], naive_view(truth, i), e.test.dtype, e.tolerances));
   }

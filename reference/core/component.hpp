@@ -83,6 +83,8 @@ struct Component {
   std::vector<std::string> token_axes;                                 // {"t", "s"}: what a sequence is sharded along
   /// Axes of the same problem cut to its first `tokens` tokens; absent: every token axis is cut. Used by prefix and shift.
   std::function<Axes(const Axes&, int64_t tokens)> shorten;
+  /// Axis that, when not 0, brings a state in front of token 0 and takes one out behind the last; "": none.
+  std::string carry;
   std::vector<std::string> examples;                                   // small axis strings at the borders, for exhaustive tests
   std::string judging;                                                 // axes at which planted faults are judged: every feature on, quick
 

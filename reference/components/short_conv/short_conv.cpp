@@ -100,6 +100,7 @@ Component description() {
   c.slices = {{"scan", "c", {"y", "final_history", "dx", "dw", "dhistory"}}};
   c.causal = [](const Axes&) { return true; };
   c.token_axes = {"t"};
+  c.carry = "halo";
   c.examples = {"b=1 t=1 c=1",          "b=2 t=9 c=3",           "b=1 t=0 c=2",        "b=1 t=0 c=2 halo=3",   "b=2 t=2 c=3 halo=3",
                 "b=2 t=12 c=2 docs=4 halo=3", "b=1 t=5 c=2 docs=9 halo=3", "b=1 t=7 c=2 width=1", "b=2 t=6 c=2 width=7 halo=6", "b=3 t=13 c=3 docs=3"};
   c.judging = "b=2 t=160 c=24 docs=3 halo=3";
