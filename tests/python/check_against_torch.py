@@ -40,6 +40,8 @@ CASES = {
     "adamw": ["n=100", "n=100 clip=0 step=7"],
     "kda": ["b=2 t=13 h=2 group=2 d=5 dv=4 docs=3 carry=1", "t=11 h=2 d=4 gate=1 beta=2", "t=9 h=1 d=4 gate=0 beta=0 l2norm=0"],
     "index_kl": ["b=2 t=15 h=3 topk=5"],
+    "pool_keys": ["b=2 t=15 d=3 docs=3", "t=11 d=5 pool=3 docs=2 eps=0.01"],
+    "index_topk": ["b=2 t=23 h=2 d=4 topk=2 docs=3", "t=5 s=30 h=3 d=2 topk=3", "t=12 h=2 d=2 topk=4 pool=1"],
 }
 DISTRIBUTIONS = ["normal", "aimed"]
 TYPES = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "I32": torch.int32, "I64": torch.int64, "U8": torch.uint8}

@@ -210,3 +210,54 @@ def index_kl(x, a):
     score = torch.where(pools, x.score, -1e300)
     loss = torch.where(pools & (target > 0), target * (torch.log(target.clamp(min=1e-300)) - torch.log_softmax(score, -1)), 0.0).sum(-1)
     return {"loss": a["coefficient"] * loss}
+
+
+def pools(document, size):
+    """Row → first token of every complete pool of one document list; rows f // size."""
+    found, start = {}, 0
+    for i in range(len(document)):
+        if i and document[i] != document[i - 1]:
+            start = i
+        if document[i] >= 0 and (i + 1 - start) % size == 0:
+            first = i + 1 - size
+            found[first // size] = first
+    return found
+
+
+@formula
+def pool_keys(x, a):
+    size, rows = a["pool"], a["t"] // a["pool"]
+    keys = torch.nn.functional.layer_norm(x.k, (a["d"],), x.weight, x.bias, a["eps"])
+    out = []
+    for b in range(a["b"]):
+        found = pools(x.document[b].tolist(), size)
+        for row in range(rows):
+            if row not in found:
+                out.append(torch.zeros(a["d"], dtype=torch.float64))
+                continue
+            tokens = slice(found[row], found[row] + size)
+            out.append((torch.softmax(x.gate[b, tokens] + x.ape, 0) * keys[b, tokens]).sum(0))
+    shape = (a["b"], rows, a["d"])
+    return {"y": torch.stack(out).reshape(shape) if out else torch.zeros(shape, dtype=torch.float64)}
+
+
+@formula
+def index_topk(x, a):
+    size, k = a["pool"], a["topk"]
+    all_scores = scale(a) * torch.einsum("bth,bthr->btr", x.w, torch.relu(torch.einsum("bthd,brd->bthr", x.q, x.k)))
+    ids = torch.full((a["b"], a["t"], k * size + size - 1), -1)
+    scores = torch.full((a["b"], a["t"], k), -torch.inf, dtype=torch.float64)
+    for b in range(a["b"]):
+        document = x.document[b].tolist()
+        found = pools(document, size)
+        for t in range(a["t"]):
+            i = int(x.position[t])
+            if document[i] < 0:
+                continue
+            start = document.index(document[i])
+            rows = [r for r, first in found.items() if first >= start and first + size - 1 <= i]
+            chosen = sorted(sorted(rows, key=lambda r: (-float(all_scores[b, t, r]), r))[:k])
+            tokens = [found[r] + j for r in chosen for j in range(size)] + list(range(start + (i + 1 - start) // size * size, i + 1))
+            ids[b, t, : len(tokens)] = torch.tensor(tokens, dtype=ids.dtype)
+            scores[b, t, : len(chosen)] = all_scores[b, t, chosen]
+    return {"id": ids, "score": scores}
