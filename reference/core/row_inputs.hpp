@@ -1,5 +1,6 @@
 // Input shapes that components of independent rows share: where code that walks over rows goes wrong.
 #pragma once
+#include <algorithm>
 #include <cmath>
 
 #include "reference/core/component.hpp"
@@ -29,9 +30,15 @@ inline void dim_rows(const TensorView& view, int64_t rows, int64_t width, double
   for (int64_t row = 3; row < rows; row += 5) scale_row(view, row, width, size);
 }
 
-/// Rows from 1e-3 to 1e3 in turn.
+/// Rows from 2^-9 to 2^9 in turn: powers of two, so that numbers which were exact stay exact.
 inline void spread_rows(const TensorView& view, int64_t rows, int64_t width) {
-  for (int64_t row = 0; row < rows; ++row) scale_row(view, row, width, std::pow(10.0, static_cast<double>(row % 7 - 3)));
+  for (int64_t row = 0; row < rows; ++row) scale_row(view, row, width, std::exp2(static_cast<double>(3 * (row % 7 - 3))));
+}
+
+/// Rounds to multiples of `step` up to ±`largest`. With powers of two, sums of products are then exact in fp32: a choice or a clamp
+/// that hangs on them falls the same way in every precision and order of addition.
+inline void quantise(const TensorView& view, double step, double largest) {
+  for (int64_t i = 0, n = view.size(); i < n; ++i) set_value(view, i, std::clamp(std::round(value_at(view, i) / step) * step, -largest, largest));
 }
 
 inline Cost phase_cost(Phase phase, Cost forward, Cost backward) {

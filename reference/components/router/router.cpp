@@ -22,11 +22,6 @@ int64_t workspace_bytes(const Shape& s, DType dtype, Phase phase) { return (phas
 
 namespace {
 
-/// Multiples of a power of two: the same logits, and so the same choice, in every precision and order of addition.
-void quantise(const TensorView& view, double step, double largest) {
-  for (int64_t i = 0, n = view.size(); i < n; ++i) set_value(view, i, std::clamp(std::round(value_at(view, i) / step) * step, -largest, largest));
-}
-
 /// Logits are exact in fp32, so that the choice of experts is the same for every variant.
 /// aimed: one expert in four has a bias that changes the choice, and every seventh is the twin of its neighbour: ties, where
 /// the lower id must win. extreme: every second token is zero, so that all its scores are equal.
