@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "reference/components/kda/chunk.hpp"
+#include "reference/core/random.hpp"
 #include "tests/compare.hpp"
 
 namespace megatoken::kda {

@@ -1,5 +1,5 @@
-// short_conv: the formulas of short_conv.hpp for one element, for the loops of cpu.cpp and the threads of gpu.cu.
-// Row numbers run from −halo (history) to t − 1. All arithmetic is in the accumulator; results are rounded once by the caller.
+// short_conv: the formulas of short_conv.hpp for one element, and the loops over elements that cpu.cpp and gpu.cu run.
+// Row numbers run from −halo (history) to t − 1. All arithmetic is in the accumulator; results are rounded once, when a loop stores them.
 #pragma once
 #include <cmath>
 
@@ -81,5 +81,47 @@ struct Rows {
     return sum;
   }
 };
+
+template <class T, class Loop>
+void forward_loops(const Shape& shape, const Tensors& x, const Loop& loop) {
+  const Rows<T> rows(shape, x, false);
+  const int64_t t = shape.t, width_c = shape.c, halo = shape.halo;
+  const auto y = x.y.elements<T, 3>();
+  loop(shape.b * t * width_c, "short_conv forward", [=] MEGATOKEN_HD(int64_t item) {
+    const int64_t b = item / (t * width_c), i = item / width_c % t, c = item % width_c;
+    y(b, i, c) = static_cast<T>(rows.y(b, i, c));
+  });
+  if (halo == 0) return;
+  const auto final_history = x.final_history.elements<T, 3>();
+  loop(shape.b * halo * width_c, "short_conv final_history", [=] MEGATOKEN_HD(int64_t item) {
+    const int64_t b = item / (halo * width_c), r = item / width_c % halo, c = item % width_c;
+    final_history(b, r, c) = static_cast<T>(rows.final_history(b, r, c));
+  });
+}
+
+template <class T, class Loop>
+void backward_loops(const Shape& shape, const Tensors& x, const Loop& loop) {
+  using Acc = Accumulator<T>;
+  const Rows<T> rows(shape, x, true);
+  const int64_t batch = shape.b, t = shape.t, width_c = shape.c, halo = shape.halo, width = shape.width;
+  const auto dx = x.dx.elements<T, 3>();
+  loop(batch * t * width_c, "short_conv dx", [=] MEGATOKEN_HD(int64_t item) {
+    const int64_t b = item / (t * width_c), i = item / width_c % t, c = item % width_c;
+    dx(b, i, c) = static_cast<T>(rows.d_input(b, i, c));
+  });
+  const auto dw = x.dw.elements<Acc, 2>();
+  loop(width_c * width, "short_conv dw", [=] MEGATOKEN_HD(int64_t item) {
+    const int64_t c = item / width, j = item % width;
+    Acc sum = 0;
+    for (int64_t b = 0; b < batch; ++b) sum += rows.d_weight(b, c, j);
+    dw(c, j) = sum;
+  });
+  if (halo == 0) return;
+  const auto d_history = x.d_history.elements<T, 3>();
+  loop(batch * halo * width_c, "short_conv dhistory", [=] MEGATOKEN_HD(int64_t item) {
+    const int64_t b = item / (halo * width_c), r = item / width_c % halo, c = item % width_c;
+    d_history(b, r, c) = static_cast<T>(rows.d_input(b, r - halo, c));
+  });
+}
 
 }  // namespace megatoken::short_conv
