@@ -40,19 +40,24 @@ if [[ -z ${MEGATOKEN_FRESH_INSIDE:-} ]]; then
   root=$(mktemp -d "${TMPDIR:-/tmp}/megatoken-fresh.XXXXXX")
   chmod 755 "$root"
   trap '[[ -n $keep ]] && echo "kept: $root" || rm -rf --one-file-system "$root"' EXIT
-  MEGATOKEN_FRESH_INSIDE=$root unshare --mount --pid --fork --kill-child --propagation private "$0" "${arguments[@]}"
+  MEGATOKEN_FRESH_INSIDE=$root unshare --mount --pid --fork --mount-proc --kill-child --propagation private "$0" "${arguments[@]}"
   exit
 fi
 root=$MEGATOKEN_FRESH_INSIDE
 repository=$(cd "$(dirname "$0")/../.." && pwd)
 
+# Processor seconds of everything that ended so far: what a stage costs, whatever else the host is doing.
+processor_seconds() { awk -v ticks="$(getconf CLK_TCK)" '{print int(($16 + $17) / ticks)}' /proc/$$/stat; }
+
 stages=()
 stage() {
-  local name=$1 start=$SECONDS code=0
+  local name=$1 start=$SECONDS spent code=0
+  spent=$(processor_seconds)
   shift
   echo "==== $name"
   "$@" || code=$?
-  stages+=("$(printf '%-28s %5d s%s' "$name" $((SECONDS - start)) "$( (( code == 0 )) || echo "   FAILED, exit $code")")")
+  stages+=("$(printf '%-28s %5d s   processor %5d s%s' "$name" $((SECONDS - start)) $(($(processor_seconds) - spent)) \
+    "$( (( code == 0 )) || echo "   FAILED, exit $code")")")
   return $code
 }
 trap 'echo; printf "%s\n" "${stages[@]}"' EXIT
