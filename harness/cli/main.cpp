@@ -1,6 +1,7 @@
 // megatoken <verb> …: finds the verb, turns errors into one line and an exit code.
 #include <malloc.h>
 
+#include <csignal>
 #include <exception>
 #include <iostream>
 #include <new>
@@ -38,6 +39,7 @@ int main(int count, char** values) {
   // Large blocks go back to the system when freed, so that resident memory says what a case needs.
   mallopt(M_MMAP_THRESHOLD, 1 << 20);
   mallopt(M_TRIM_THRESHOLD, 1 << 20);
+  std::signal(SIGXFSZ, SIG_IGN);  // a file-size limit is one error of the write, like a full disk, not a kill
   try {
     return run({values + 1, values + count});
   } catch (const HelpShown&) {

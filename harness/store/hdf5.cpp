@@ -186,7 +186,9 @@ File File::in_memory(const std::string& name) {
   place.check(H5Pset_fapl_core(access, kMemoryStep, false), "start a file");
   place.check(H5Pset_file_image_callbacks(access, &callbacks), "start a file");
   place.check(H5Pset_libver_bounds(access, H5F_LIBVER_V18, H5F_LIBVER_LATEST), "start a file");
-  return {place.own(H5Fcreate(name.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access), H5Fclose, "start a file"), place, std::move(memory)};
+  // HDF5 looks for an existing file first, and would read the last checkpoint into memory: below /dev/null there can be none.
+  const std::string nowhere = "/dev/null/" + name;
+  return {place.own(H5Fcreate(nowhere.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access), H5Fclose, "start a file"), place, std::move(memory)};
 }
 
 File File::open(const std::string& name) {
