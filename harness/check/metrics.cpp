@@ -59,8 +59,9 @@ std::string coordinate(const std::string& layout, const Dims& shape, int64_t fla
   std::vector<std::string> parts;
   for (int axis = shape.rank() - 1; axis >= 0; --axis) {
     const std::string name = static_cast<size_t>(axis) < names.size() ? names[static_cast<size_t>(axis)] : format("{}", axis);
-    parts.push_back(format("{}={}", name, flat % shape[axis]));
-    flat /= shape[axis];
+    const int64_t extent = std::max<int64_t>(shape[axis], 1);  // empty tensors have a worst place too: their origin
+    parts.push_back(format("{}={}", name, flat % extent));
+    flat /= extent;
   }
   std::reverse(parts.begin(), parts.end());
   return join(parts, ",");

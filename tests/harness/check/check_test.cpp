@@ -72,6 +72,7 @@ TEST(Judge, OneElementFarOffIsSeenInALargeTensorUnlessTheNaiveVariantHasSuchTail
 }
 
 TEST(Coordinate, NamesAxes) { EXPECT_EQ(coordinate("b t h", {2, 5, 3}, (1 * 5 + 4) * 3 + 2), "b=1,t=4,h=2"); }
+TEST(Coordinate, OfAnEmptyTensorIsItsOrigin) { EXPECT_EQ(coordinate("b t h", {2, 0, 3}, 0), "b=0,t=0,h=0"); }
 
 TEST(SampleIndices, HoldTheBordersAndAreUnique) {
   const auto index = sample_indices(65536, 24, 4, 0);
