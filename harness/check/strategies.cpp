@@ -165,6 +165,7 @@ Checks check_shift(const Evidence& e) {
   Axes short_axes = component.shortened(e.problem.axes(), length);
   if (short_axes.has("docs")) short_axes.set("docs", 1);
   if (!component.carry.empty()) short_axes.set(component.carry, 0);  // nothing is carried into a document that starts later
+  if (short_axes.has("padding")) short_axes.set("padding", 0);
   Problem alone(component, short_axes, e.test.dtype);
   alone.fill(e.test.distribution, e.test.seed + 1, e.tokens);
   Problem packed = e.problem.converted(e.test.dtype);

@@ -8,7 +8,7 @@
 namespace megatoken::attention {
 
 Shape::Shape(const Axes& axes)
-    : b(axes["b"]), t(axes["t"]), s(axes["s"]), h(axes["h"]), hk(axes["hk"]), d(axes["d"]), dv(axes["dv"]), docs(axes["docs"]), causal(axes["causal"] != 0),
+    : b(axes["b"]), t(axes["t"]), s(axes["s"]), h(axes["h"]), hk(axes["hk"]), d(axes["d"]), dv(axes["dv"]), docs(axes["docs"]), padding(axes["padding"]), causal(axes["causal"] != 0),
       scale(axes.real("scale") != 0 ? axes.real("scale") : 1 / std::sqrt(static_cast<double>(d))) {}
 
 std::vector<FieldOf<Tensors>> Tensors::fields() {
@@ -106,13 +106,20 @@ void fill_exact(const Tensors& x, const Shape& shape, uint64_t seed) {
   });
 }
 
+/// Documents of uneven lengths, then padding.
+void fill_sequence(const TensorView& document, const Shape& shape, uint64_t seed) {
+  fill_documents(document, shape.docs, seed);
+  const int64_t tokens = document.shape[1];
+  fill(document.slice(1, std::max<int64_t>(tokens - shape.padding, 0), tokens), kPaddingDocument);
+}
+
 void fill_inputs(const FillRequest& request) {
   const Tensors x = bind_fields<Tensors>(request.views);
   const Shape shape(request.axes);
   for (int64_t i = 0; i < shape.t; ++i) x.q_position.as<int32_t>()[i] = static_cast<int32_t>(i);
   for (int64_t j = 0; j < shape.s; ++j) x.k_position.as<int32_t>()[j] = static_cast<int32_t>(j);
-  fill_documents(x.q_document, shape.docs, request.seed);
-  fill_documents(x.k_document, shape.docs, request.seed);
+  fill_sequence(x.q_document, shape, request.seed);
+  fill_sequence(x.k_document, shape, request.seed);
   if (request.distribution == "extreme") fill_extreme(x, shape);
   if (shape.s != shape.t) return;  // aims need keys that belong to the queries
   if (request.distribution == "aimed") fill_aimed(x, shape);
@@ -130,7 +137,8 @@ double visible_pairs(const Shape& shape) {
   double pairs = 0;
   const auto borders = document_borders(shape.t, shape.docs, 0);
   for (size_t i = 0; i + 1 < borders.size(); ++i) {
-    const auto n = static_cast<double>(borders[i + 1] - borders[i]);
+    const int64_t end = std::min(borders[i + 1], shape.t - shape.padding);
+    const auto n = static_cast<double>(std::max<int64_t>(end - borders[i], 0));
     pairs += shape.causal ? n * (n + 1) / 2 : n * n;
   }
   return pairs;
@@ -162,6 +170,7 @@ Component description() {
             {.name = "d", .about = "query and key width", .fallback = 64, .min = 1},
             {.name = "dv", .about = "value width", .same_as = "d", .min = 1},
             {.name = "docs", .about = "packed documents", .fallback = 1, .min = 1, .option = true},
+            {.name = "padding", .about = "padding tokens at the end of every sequence", .fallback = 0, .min = 0, .max = 2147483647, .option = true},
             {.name = "causal", .about = "keys after the query are hidden", .fallback = 1, .max = 1, .option = true},
             {.name = "scale", .about = "factor on q·k; 0 means 1/sqrt(d)", .fallback = 0, .min = -1e6, .max = 1e6, .real = true, .option = true}};
   c.fields = erase_fields<Tensors>();
@@ -174,8 +183,9 @@ Component description() {
   c.token_axes = {"t", "s"};
   c.examples = {"b=1 t=1 h=1 d=1",          "b=2 t=7 h=2 hk=1 d=3 dv=2", "b=1 t=9 h=4 hk=2 d=4 causal=0",   "b=3 t=13 h=3 hk=3 d=2 docs=4",
                 "b=2 t=8 h=2 d=5 docs=3 causal=0", "b=1 t=6 s=11 h=2 d=4",      "b=1 t=11 s=5 h=2 hk=1 d=4 causal=0", "b=1 t=0 h=1 d=4",
-                "b=1 t=5 h=2 d=4 docs=9",   "b=1 t=10 h=2 d=4 scale=-0.7"};
-  c.judging = "b=2 t=160 h=4 hk=2 d=16 docs=3";
+                "b=1 t=5 h=2 d=4 docs=9",   "b=1 t=10 h=2 d=4 scale=-0.7",
+                "b=2 t=12 h=2 hk=1 d=3 docs=3 padding=4", "b=1 t=3 h=1 d=2 padding=3"};
+  c.judging = "b=2 t=160 h=4 hk=2 d=16 docs=3 padding=5";
   return c;
 }
 

@@ -16,7 +16,7 @@ namespace megatoken::attention {
 
 struct Shape {
   int64_t b, t, s, h, hk, d, dv;  // batch, queries, keys, query heads, key/value heads, key width, value width
-  int64_t docs;
+  int64_t docs, padding;            // packed documents · tokens at the end of every sequence that belong to none
   bool causal;
   double scale;                   // axis `scale` 0 means 1/√d
 
