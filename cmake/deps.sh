@@ -9,12 +9,12 @@ readonly required=(
   'nlohmann-json3-dev nlohmann/json.hpp' 'libhdf5-dev hdf5.h' 'zlib1g-dev zlib.h'
 )
 readonly optional=(  # quicker rebuilds, tests, microbenchmarks
-  'ccache ccache' 'libgtest-dev gtest/gtest.h' 'libbenchmark-dev benchmark/benchmark.h'
+  'ccache ccache' 'libgtest-dev gtest/gtest.h' 'libgmock-dev gmock/gmock.h' 'libbenchmark-dev benchmark/benchmark.h'
 )
 readonly plot_packages=(python3 python3-numpy python3-h5py python3-matplotlib python3-jinja2)
 readonly header_packages=(libeigen3-dev libfmt-dev libcli11-dev libtomlplusplus-dev nlohmann-json3-dev)
 # A prefix links HDF5 statically, so that it needs no further runtime library on the machines it is brought to.
-readonly library_packages=(libhdf5-dev libaec-dev zlib1g-dev libgtest-dev libbenchmark-dev)
+readonly library_packages=(libhdf5-dev libaec-dev zlib1g-dev libgtest-dev libgmock-dev libbenchmark-dev)
 
 # is_there NAME: a command, or a header of the system or of the prefix
 is_there() {
