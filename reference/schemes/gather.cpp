@@ -26,7 +26,7 @@ void run(const SchemeCall& call, Phase phase) {
     const Field& field = call.component.fields[i];
     if (!call.views[i] || !is_given(field, phase)) continue;
     const int axis = token_axis(call.component, field);
-    if (field.kind == Kind::Index) copy(call.whole_index[i], whole.views()[i]);
+    if (field.kind == Kind::Index && field.role == Role::Input) copy(call.whole_index[i], whole.views()[i]);
     else if (axis < 0) copy(call.views[i], whole.views()[i]);
     else gather_tokens(call.views[i], whole.views()[i], axis, call);
   }
@@ -55,7 +55,7 @@ int64_t bytes_sent(const Component& component, const Axes& axes, DType dtype, in
   const Axes local = local_axes(component, axes, own_layout(component, axes, ranks));
   int64_t bytes = 0;
   for (const Field& field : component.fields)
-    if (field.kind != Kind::Index && is_given(field, phase) && component.present(field, axes) && token_axis(component, field) >= 0)
+    if (!(field.kind == Kind::Index && field.role == Role::Input) && is_given(field, phase) && component.present(field, axes) && token_axis(component, field) >= 0)
       bytes += component.shape(field, local).product() * size_of(dtype_of(field, dtype));
   return (ranks - 1) * bytes;
 }

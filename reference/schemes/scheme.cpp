@@ -16,10 +16,23 @@ int token_axis(const Component& component, const Field& field) {
   return -1;
 }
 
+namespace {
+
+/// Rows of every tensor belong to single tokens. Where one row stands for several (pools: "s/pool"), a cut by tokens fits no general scheme.
+bool has_token_rows(const Component& component) {
+  for (const Field& field : component.fields)
+    for (const auto& word : split(field.axes, ' '))
+      for (const auto& axis : component.token_axes)
+        if (word.rfind(axis + "/", 0) == 0) return false;
+  return !component.token_axes.empty();
+}
+
+}  // namespace
+
 std::vector<const Scheme*> schemes_of(const std::string& component) {
   std::vector<const Scheme*> found;
   for (const auto* scheme : Registry<Scheme>::instance().all())
-    if (scheme->component == component || (scheme->component == "*" && !find_component(component).token_axes.empty())) found.push_back(scheme);
+    if (scheme->component == component || (scheme->component == "*" && has_token_rows(find_component(component)))) found.push_back(scheme);
   return found;
 }
 

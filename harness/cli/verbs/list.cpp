@@ -87,7 +87,7 @@ Coverage coverage_of(const Component& c) {
   for (const auto& slice : c.slices) strategies.push_back(slice.strategy);
   if (c.causal) strategies.push_back("prefix");
   if (!document_fields(c).empty() && !c.token_axes.empty()) strategies.push_back("shift");
-  need(!c.slices.empty() || c.token_axes.empty(), "strategies: " + join(strategies, " "), "a strategy for long sequences (slices)");
+  need(!c.slices.empty() || c.causal || !document_fields(c).empty() || c.token_axes.empty(), "strategies: " + join(strategies, " "), "a strategy for long sequences (slices, prefix or shift)");
   int64_t faults = 0;
   for (const Fault* fault : Registry<Fault>::instance().all()) faults += fault->component == c.name;
   need(faults >= kFaultsWanted, format("{} planted faults", faults), format("planted faults ({} of {})", faults, kFaultsWanted));
