@@ -22,10 +22,10 @@ void append_check(ResultFile& file, int64_t result, const Check& check) {
   file.table("checks").append(row);
 }
 
-Fields timing_fields(const Case& test, const Timing& timing, const Prediction& predicted) {
+Fields timing_fields(const Case& test, const Timing& timing) {
   const Summary& s = timing.summary;
   Fields row{{"stop_reason", timing.stop_reason}, {"time_median", s.median}, {"time_q25", s.q25}, {"time_q75", s.q75}, {"time_min", s.min}, {"time_ci_lo", s.low},
-             {"time_ci_hi", s.high}, {"n_samples", s.samples}, {"n_discarded", 0}, {"memory_peak", timing.peak_bytes}, {"memory_predicted", predicted.memory}};
+             {"time_ci_hi", s.high}, {"n_samples", s.samples}, {"n_discarded", 0}, {"memory_peak", timing.peak_bytes}};
   const Component& component = find_component(test.component);
   if (!component.token_axes.empty() && test.axes.has("b"))
     row.push_back({"tokens_per_second", static_cast<double>(test.axes["b"] * test.axes[component.token_axes[0]]) / s.median});
@@ -82,6 +82,7 @@ int64_t append_result(ResultFile& file, const Case& test, const CaseReport& repo
              {"attempt", 1},
              {"flops", predicted.flops},
              {"bytes_min", predicted.bytes},
+             {"memory_predicted", predicted.memory},
              {"comm_bytes", report.sent_bytes},
              {"comm_predicted", report.predicted_bytes},
              {"comm_predicted", report.predicted_bytes},
@@ -90,7 +91,7 @@ int64_t append_result(ResultFile& file, const Case& test, const CaseReport& repo
              {"repro", repro}};
   if (report.deterministic >= 0) row.push_back({"deterministic", report.deterministic == 1});
   if (timing) {
-    const Fields times = timing_fields(test, *timing, predicted);
+    const Fields times = timing_fields(test, *timing);
     row.insert(row.end(), times.begin(), times.end());
   }
   Fields axes;
