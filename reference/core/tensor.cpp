@@ -27,6 +27,13 @@ decltype(auto) dispatch_any(DType dtype, F&& f) {
   }
 }
 
+/// Visits two tensors of one shape in row-major order: body(a, b) for every innermost row's first elements, its length and strides.
+template <class A, class B, class F>
+void for_each_row(A* a, const int64_t* a_stride, B* b, const int64_t* b_stride, const int64_t* shape, int rank, const F& body) {
+  if (rank == 1) return body(a, *a_stride, b, *b_stride, *shape);
+  for (int64_t i = 0; i < *shape; ++i) for_each_row(a + i * *a_stride, a_stride + 1, b + i * *b_stride, b_stride + 1, shape + 1, rank - 1, body);
+}
+
 }  // namespace
 
 int64_t Dims::product() const {
@@ -86,7 +93,14 @@ void set_value(const TensorView& view, int64_t flat, double value) {
 }
 
 void fill(const TensorView& view, double value) {
-  for (int64_t i = 0, n = view.size(); i < n; ++i) set_value(view, i, value);
+  dispatch_any(view.dtype, [&]<class T>() {
+    T* data = static_cast<T*>(view.data);
+    const auto x = static_cast<T>(value);
+    const auto fill_row = [x](T* row, int64_t stride, T*, int64_t, int64_t n) {
+      for (int64_t i = 0; i < n; ++i) row[i * stride] = x;
+    };
+    for_each_row(data, view.strides.begin(), data, view.strides.begin(), view.shape.begin(), view.shape.rank(), fill_row);
+  });
 }
 
 void copy(const TensorView& from, const TensorView& to) {
@@ -96,18 +110,18 @@ void copy(const TensorView& from, const TensorView& to) {
     return;
   }
   MEGATOKEN_CHECK(from.device == Device::Cpu && to.device == Device::Cpu, "only contiguous tensors of one dtype are copied between devices");
-  const int64_t n = from.size();
   dispatch_any(from.dtype, [&]<class A>() {
     dispatch_any(to.dtype, [&]<class B>() {
+      const auto copy_row = [](const A* a, int64_t a_stride, B* b, int64_t b_stride, int64_t n) {
+        for (int64_t i = 0; i < n; ++i) {
+          if constexpr (std::is_same_v<A, B>) b[i * b_stride] = a[i * a_stride];
+          else b[i * b_stride] = static_cast<B>(static_cast<double>(a[i * a_stride]));
+        }
+      };
       const A* a = static_cast<const A*>(from.data);
       B* b = static_cast<B*>(to.data);
-      const bool flat = from.contiguous() && to.contiguous();
-      for (int64_t i = 0; i < n; ++i) {
-        const A& x = a[flat ? i : offset_of(from, i)];
-        B& y = b[flat ? i : offset_of(to, i)];
-        if constexpr (std::is_same_v<A, B>) y = x;
-        else y = static_cast<B>(static_cast<double>(x));
-      }
+      if (from.contiguous() && to.contiguous()) copy_row(a, 1, b, 1, from.size());
+      else for_each_row(a, from.strides.begin(), b, to.strides.begin(), from.shape.begin(), from.shape.rank(), copy_row);
     });
   });
 }

@@ -134,6 +134,24 @@ TEST(Copy, KeepsLargeIntegersExact) {
   EXPECT_EQ(y.as<int64_t>()[2], (int64_t{1} << 60) + 5) << "a detour through double would lose the 5";
 }
 
+TEST(Copy, ConvertsBetweenStrides) {
+  const Tensor x = counting(DType::F32, {3, 4, 2});
+  Tensor all = Tensor::zeros(DType::F64, {4, 5, 4});
+  copy(swapped(x), all->slice(1, 1, 4).slice(2, 2, 4));  // shape [4, 3, 2], a gap behind every row
+  for (int64_t i = 0; i < 4; ++i)
+    for (int64_t j = 0; j < 5; ++j)
+      for (int64_t k = 0; k < 4; ++k) {
+        const bool inside = j >= 1 && j < 4 && k >= 2;
+        EXPECT_EQ(value_at(all, (i * 5 + j) * 4 + k), inside ? value_at(x, ((j - 1) * 4 + i) * 2 + k - 2) : 0);
+      }
+}
+
+TEST(Fill, WritesEveryElementOfASliceAndNoOther) {
+  const Tensor x = Tensor::zeros(DType::BF16, {3, 4, 2});
+  fill(x->slice(0, 1, 3).slice(2, 1, 2), 7);
+  for (int64_t i = 0; i < 24; ++i) EXPECT_EQ(value_at(x, i), i >= 8 && i % 2 == 1 ? 7 : 0) << i;
+}
+
 TEST(Clone, IsContiguousAndApart) {
   const Tensor x = counting(DType::F32, {3, 4, 2});
   const Tensor y = clone(swapped(x));
