@@ -132,16 +132,19 @@ std::optional<Change> cheapest_change(const Request& request) {
   return best;
 }
 
+Plan plan_valid(const Request& r) {
+  return {.request = r,
+          .memory = plan_memory(r),
+          .flops = plan_flops(r),
+          .traffic = plan_traffic(r),
+          .time = plan_time(r),
+          .longest = longest_sequence(r),
+          .change = {}};
+}
+
 Plan make_plan(const Request& request) {
   check_request(request);
-  Plan plan{.request = request,
-            .memory = plan_memory(request),
-            .flops = plan_flops(request),
-            .traffic = plan_traffic(request),
-            .time = plan_time(request),
-            .longest = 0,
-            .change = {}};
-  plan.longest = longest_sequence(request);
+  Plan plan = plan_valid(request);
   if (!plan.memory.fits()) plan.change = cheapest_change(request);
   return plan;
 }

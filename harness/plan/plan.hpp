@@ -27,8 +27,10 @@ struct Plan {
   std::optional<Change> change;     // only when the plan does not fit
 };
 
-/// Checks the request and plans it.
+/// Checks the request and plans it; looks for the cheapest change when it does not fit.
 Plan make_plan(const Request& request);
+/// Everything but the change, for a request that is known to be valid.
+Plan plan_valid(const Request& request);
 
 /// Longest valid sequence whose plan fits GPU and host memory, 0 when not even the shortest does.
 int64_t longest_sequence(const Request& request);

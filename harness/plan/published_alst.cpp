@@ -83,15 +83,15 @@ Published guide(const char* id, int64_t tokens, double published) {
 
 std::vector<Published> published_alst() {
   std::vector<Published> rows;
-  rows.push_back(longest("L01", "longest, nothing on", 8, {}, 32, 36, "8B, 8 GPUs; 32 to 36 K"));
-  rows.push_back(longest("L02", "longest, fused loss", 8, {.tiled_loss = true}, 160, 0, "8B, 8 GPUs"));
-  rows.push_back(longest("L03", "longest, and Ulysses", 8, {.tiled_loss = true, .sequence_parallel = true}, 1100, 0, "8B, 8 GPUs"));
-  rows.push_back(longest("L04", "longest, and tiled MLP", 8, {true, true, true, false}, 1200, 0, "8B, 8 GPUs"));
-  rows.push_back(longest("L05", "longest, offload instead of tiled MLP", 8, {true, true, false, true}, 2400, 0, "8B, 8 GPUs"));
-  rows.push_back(longest("L06", "longest, all", 8, kAll, 3700, 3800, "8B, 8 GPUs; 3.7 to 3.8 M"));
-  rows.push_back(longest("L07", "longest, all", 1, kAll, 500, 555, "8B, 1 GPU; a kernel fails at 555 K"));
-  rows.push_back(longest("L08", "longest, all", 16, kAll, 8000, 0, "8B, 16 GPUs"));
-  rows.push_back(longest("L09", "longest, all", 32, kAll, 15000, 15500, "8B, 32 GPUs; 15 to 15.5 M"));
+  rows.push_back(longest("L01", "longest, nothing on, on 8", 8, {}, 32, 36, "8B, 8 GPUs; 32 to 36 K"));
+  rows.push_back(longest("L02", "longest, fused loss, on 8", 8, {.tiled_loss = true}, 160, 0, "8B, 8 GPUs"));
+  rows.push_back(longest("L03", "longest, and Ulysses, on 8", 8, {.tiled_loss = true, .sequence_parallel = true}, 1100, 0, "8B, 8 GPUs"));
+  rows.push_back(longest("L04", "longest, and tiled MLP, on 8", 8, {true, true, true, false}, 1200, 0, "8B, 8 GPUs"));
+  rows.push_back(longest("L05", "longest, offload instead of tiled MLP, on 8", 8, {true, true, false, true}, 2400, 0, "8B, 8 GPUs"));
+  rows.push_back(longest("L06", "longest, all, on 8", 8, kAll, 3700, 3800, "8B, 8 GPUs; 3.7 to 3.8 M"));
+  rows.push_back(longest("L07", "longest, all, on 1", 1, kAll, 500, 555, "8B, 1 GPU; a kernel fails at 555 K"));
+  rows.push_back(longest("L08", "longest, all, on 16", 16, kAll, 8000, 0, "8B, 16 GPUs"));
+  rows.push_back(longest("L09", "longest, all, on 32", 32, kAll, 15000, 15500, "8B, 32 GPUs; 15 to 15.5 M"));
   rows.push_back(peak_of("L10", "peak of a 70B model at 4M", "llama3_70b", "h100", 32, 4e6, 47.7, "32 GPUs, all; host memory at the edge"));
   rows.push_back(peak_of("L11", "peak of a 70B model at 10M", "llama3_70b", "h100", 64, 10e6, 53.8, "64 GPUs, all"));
   rows.push_back(peak_of("L12", "peak of a 32B model at 15M", "qwen3_32b", "h100", 64, 15e6, 71, "64 GPUs, all"));

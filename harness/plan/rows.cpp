@@ -28,16 +28,33 @@ void append_memory(ResultFile& file, const Request& r) {
                 {"capacity", memory.host_capacity}});
 }
 
-/// Communication is summed over layers and links, so that a figure has one colour per purpose.
+/// Few enough words that a figure has one colour for each.
+std::string group_of(const TimeTerm& term) {
+  static const std::map<std::string, std::string> kGroups{{"projections", "dense layers"},
+                                                          {"mlp", "dense layers"},
+                                                          {"head", "dense layers"},
+                                                          {"indexer projections", "dense layers"},
+                                                          {"streams", "dense layers"},
+                                                          {"sparse attention", "attention"},
+                                                          {"tensor parallel", "tensor parallel traffic"},
+                                                          {"index ids", "tensor parallel traffic"},
+                                                          {"context parallel", "context parallel traffic"},
+                                                          {"experts traffic", "expert traffic"},
+                                                          {"expert copies", "expert traffic"}};
+  const std::string name = term.name.substr(0, term.name.find(" ("));
+  const auto found = kGroups.find(term.communication && name == "experts" ? "experts traffic" : name);
+  if (found != kGroups.end()) return found->second;
+  return term.communication ? "state and offload traffic" : name;
+}
+
 void append_time(ResultFile& file, const Request& r, const std::string& label) {
-  const TimePlan time = plan_time(r);
   std::vector<std::string> order;
-  std::map<std::string, std::pair<double, int64_t>> terms;
-  for (const TimeTerm& term : time.terms) {
-    const std::string name = term.communication ? term.name.substr(0, term.name.find(" (")) + " traffic" : term.name;
-    if (!terms.count(name)) order.push_back(name);
-    terms[name].first += term.seconds;
-    terms[name].second += term.bytes;
+  std::map<std::string, std::pair<double, int64_t>> groups;
+  for (const TimeTerm& term : plan_time(r).terms) {
+    const std::string name = group_of(term);
+    if (!groups.count(name)) order.push_back(name);
+    groups[name].first += term.seconds;
+    groups[name].second += term.bytes;
   }
   for (const auto& name : order)
     file.table("plan_time")
@@ -47,8 +64,8 @@ void append_time(ResultFile& file, const Request& r, const std::string& label) {
                  {"cp", r.layout.cp},
                  {"tokens", r.tokens},
                  {"term", name},
-                 {"seconds", terms[name].first},
-                 {"bytes", terms[name].second}});
+                 {"seconds", groups[name].first},
+                 {"bytes", groups[name].second}});
 }
 
 }  // namespace

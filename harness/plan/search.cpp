@@ -65,16 +65,6 @@ std::vector<Techniques> techniques_of(const Request& r) {
   return all;
 }
 
-Plan plan_of(const Request& r) {
-  return {.request = r,
-          .memory = plan_memory(r),
-          .flops = plan_flops(r),
-          .traffic = plan_traffic(r),
-          .time = plan_time(r),
-          .longest = longest_sequence(r),
-          .change = {}};
-}
-
 }  // namespace
 
 SearchResult search_layouts(const Request& request, const SearchSpace& space) {
@@ -108,8 +98,8 @@ SearchResult search_layouts(const Request& request, const SearchSpace& space) {
       if (fastest) fitting.push_back(*fastest);
     }
   std::stable_sort(fitting.begin(), fitting.end(), [](const auto& a, const auto& b) { return a.tokens_per_second > b.tokens_per_second; });
-  for (size_t i = 0; i < std::min(space.keep, fitting.size()); ++i) result.best.push_back(plan_of(fitting[i].request));
-  if (fitting.empty() && lowest_peak >= 0) result.nearest = plan_of(lowest);
+  for (size_t i = 0; i < std::min(space.keep, fitting.size()); ++i) result.best.push_back(plan_valid(fitting[i].request));
+  if (fitting.empty() && lowest_peak >= 0) result.nearest = plan_valid(lowest);
   return result;
 }
 

@@ -21,7 +21,7 @@ Study bubbles(const Request& r) {
   for (int64_t m = stages; m <= 32 * stages; m *= 2)
     for (auto schedule : {PipelineSchedule::OneForwardOneBackward, PipelineSchedule::Interleaved, PipelineSchedule::ZeroBubble1,
                           PipelineSchedule::ZeroBubble2})
-      study.points.push_back({schedule == PipelineSchedule::Interleaved ? "interleaved, v = 4" : name_of(schedule), d(m),
+      study.points.push_back({schedule == PipelineSchedule::Interleaved ? "interleaved, 4" : name_of(schedule), d(m),
                               bubble_over_total(schedule, stages, m, {}, 4)});
   return study;
 }
@@ -60,7 +60,7 @@ Study overlap(const Request& r) {
   for (double rate : {1.0, 2.0, 5.0, 10.0, 25.0, 50.0, 100.0, 200.0, 450.0, 900.0})
     for (bool zigzag : {true, false})
       for (bool backward : {false, true})
-        study.points.push_back({format("{}, {}", zigzag ? "zig-zag" : "contiguous, not causal", backward ? "backward" : "forward"), rate,
+        study.points.push_back({format("{} {}", zigzag ? "zig-zag" : "not causal,", backward ? "backward" : "forward"), rate,
                                 ring_overlap_tokens(f, flops, rate * 1e9, zigzag, backward)});
   return study;
 }
@@ -82,7 +82,7 @@ Study crossover(const Request& r) {
     for (int64_t u = 2; u <= ranks; u *= 2)
       if (a.h % u == 0 && ranks % u == 0 && ulysses_kv_heads(a.hk, u) > 0)
         best = std::min(best, usp_bytes(wire, u, ranks / u).total().forward);
-    study.points.push_back({"USP, best split", d(ranks), d(best)});
+    study.points.push_back({"USP, best", d(ranks), d(best)});
   }
   return study;
 }
@@ -97,10 +97,10 @@ Study activations(const Request& request) {
     r.techniques.recompute = Recompute::None;
     int64_t kept = layers * layer_input_bytes(r);
     for (const LayerConfig& layer : r.model.layers) kept += make_layer(r, layer).saved_bytes();
-    study.points.push_back({"none recomputed, by liveness", d(t), d(kept)});
-    study.points.push_back({"selective, paper: 34·t·c", d(t), d(layers * paper_layer_bytes(1, t, c, tp))});
-    study.points.push_back({"selective, SwiGLU: t(18c + 4i)", d(t), d(layers * swiglu_layer_bytes(1, t, c, r.model.intermediate, tp))});
-    study.points.push_back({"full: layer inputs", d(t), d(layers * layer_input_bytes(r))});
+    study.points.push_back({"kept, by liveness", d(t), d(kept)});
+    study.points.push_back({"kept, paper: 34·t·c", d(t), d(layers * paper_layer_bytes(1, t, c, tp))});
+    study.points.push_back({"kept, SwiGLU", d(t), d(layers * swiglu_layer_bytes(1, t, c, r.model.intermediate, tp))});
+    study.points.push_back({"layer inputs only", d(t), d(layers * layer_input_bytes(r))});
   }
   return study;
 }
@@ -108,6 +108,12 @@ Study activations(const Request& request) {
 }  // namespace
 
 std::vector<std::string> study_names() { return {"activations", "bubbles", "crossover", "overlap", "zero_sent", "zero_state"}; }
+
+std::vector<std::string> study_names(const Request& r) {
+  auto names = study_names();
+  if (!r.model.attention) std::erase_if(names, [](const auto& name) { return name == "crossover" || name == "overlap"; });
+  return names;
+}
 
 Study run_study(const std::string& name, const Request& r) {
   if (name == "activations") return activations(r);

@@ -50,6 +50,8 @@ struct Study {
   std::vector<StudyPoint> points;
 };
 std::vector<std::string> study_names();
+/// Those that the request's model has the parts for.
+std::vector<std::string> study_names(const Request& request);
 /// The study of that name for the request's model and GPU; throws for unknown names, with the nearest.
 Study run_study(const std::string& name, const Request& request);
 

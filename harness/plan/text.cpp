@@ -2,6 +2,7 @@
 #include "harness/plan/text.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 
 #include "reference/core/format.hpp"
@@ -65,14 +66,18 @@ std::string flops_text(const std::vector<ComponentFlops>& components) {
 }
 
 std::string traffic_text(const std::vector<TrafficTerm>& terms) {
-  std::vector<std::vector<std::string>> rows;
+  if (terms.empty()) return "\ntraffic: none\n";
   const auto bytes = [](int64_t value) { return value == 0 ? std::string("0") : format_bytes(static_cast<double>(value)); };
-  for (const auto& t : terms)
+  std::vector<std::vector<std::string>> rows;
+  std::array<int64_t, 3> over{};
+  for (const auto& t : terms) {
     rows.push_back({t.purpose, t.layer, name_of(t.link), std::to_string(t.layers), bytes(t.forward), bytes(t.recompute), bytes(t.backward),
                     bytes(t.total())});
-  if (rows.empty()) return "\ntraffic: none\n";
+    over[static_cast<size_t>(t.link)] += t.total();
+  }
   return "\ntraffic sent by one GPU, per layer and in all (one sequence)\n" +
-         align_table({"purpose", "layer", "over", "layers", "forward", "recompute", "backward", "in all"}, rows);
+         align_table({"purpose", "layer", "over", "layers", "forward", "recompute", "backward", "in all"}, rows) +
+         format("  in all: {} over the link, {} over the network, {} to and from the host\n", bytes(over[0]), bytes(over[1]), bytes(over[2]));
 }
 
 std::string time_text(const TimePlan& t) {
@@ -150,8 +155,9 @@ std::string search_text(const SearchResult& result, const Request& r) {
                     format_tokens(plan.longest), describe_layout(plan.request)});
   if (!rows.empty()) return text + align_table({"tokens/s", "step", "peak", "host", "longest", "layout"}, rows);
   if (result.nearest)
-    text += format("nothing fits; nearest, {} of {}: {}\n", format_bytes(static_cast<double>(result.nearest->memory.peak)),
-                   format_bytes(static_cast<double>(result.nearest->memory.capacity)), describe_layout(result.nearest->request));
+    text += format("nothing fits; nearest: {}\n", describe_layout(result.nearest->request)) +
+            of_capacity("peak", result.nearest->memory.peak, result.nearest->memory.capacity) +
+            of_capacity("host memory per GPU", result.nearest->memory.host, result.nearest->memory.host_capacity);
   return text;
 }
 

@@ -2,7 +2,6 @@
 #include "harness/plan/time.hpp"
 
 #include <algorithm>
-#include <map>
 
 #include "harness/plan/memory.hpp"
 #include "reference/schemes/balance.hpp"
@@ -33,6 +32,21 @@ Seconds component_seconds(const Request& r, const ComponentFlops& c) {
           bound(c.recompute, c.recompute > 0 ? c.bytes_forward : 0, forward_rate)};
 }
 
+/// Arithmetic of one micro-batch that traffic can run beside.
+struct Arithmetic {
+  double attention = 0, forward = 0, backward = 0, all = 0;
+};
+
+/// A ring's blocks move while others are worked on; gradients are reduced while earlier layers run backward; updated weights are gathered
+/// while the next forward begins, sharded ones throughout; offload has the whole batch. The optimizer waits for the last gradient.
+double hiding_seconds(const TrafficTerm& t, const Arithmetic& a, double repeat) {
+  if (!t.overlaps || t.purpose == "optimizer") return 0;
+  if (t.purpose == "context parallel") return repeat * a.attention;
+  if (t.purpose == "gradients") return a.backward;
+  if (t.purpose == "weights" && repeat == 1) return a.forward;
+  return repeat * a.all;
+}
+
 }  // namespace
 
 double attention_imbalance(const Request& r) {
@@ -44,34 +58,23 @@ TimePlan plan_time(const Request& r) {
   TimePlan plan;
   const auto flops = plan_flops(r);
   const double micro_batches = static_cast<double>(r.micro_batches);
-  std::map<std::string, Seconds> by_component;
-  double per_batch = 0, attention = 0;
+  Arithmetic per_batch;
   for (const auto& c : flops) {
     const Seconds s = component_seconds(r, c);
-    per_batch += s.total();
-    if (c.kernel == Kernel::Attention) attention += s.total();
+    per_batch.forward += s.forward;
+    per_batch.backward += s.backward;
+    per_batch.all += s.total();
+    if (c.kernel == Kernel::Attention) per_batch.attention += s.total();
     plan.terms.push_back({c.component, false, micro_batches * s.total(), micro_batches * s.total(), 0});
   }
-  plan.compute = micro_batches * per_batch;
+  plan.compute = micro_batches * per_batch.all;
 
-  // The whole backward can hide gradient traffic, the whole batch offload and weight traffic, the attention core a ring's blocks.
-  double backward = 0;
-  for (const auto& c : flops) backward += component_seconds(r, c).backward;
   for (const TrafficTerm& t : plan_traffic(r)) {
-    const bool gathered_weights = t.purpose == "weights" && r.techniques.zero == 3;
-    const bool once = t.layer == "step" && t.purpose != "offload" && t.purpose != "stages" && !gathered_weights;  // per step, not per micro-batch
-    const double repeat = once ? 1 : micro_batches, busy = repeat * static_cast<double>(t.total()) / t.rate;
-    double hidden = 0;
-    if (t.overlaps)
-      hidden = t.purpose == "context parallel" ? micro_batches * attention
-               : t.purpose == "gradients"      ? backward
-               : once                          ? plan.compute / 3
-                                               : plan.compute;
-    if (t.purpose == "optimizer") hidden = 0;  // the update waits for the last gradient
-    const double exposed = std::max(0.0, busy - hidden);
+    const bool per_step = t.purpose == "gradients" || t.purpose == "optimizer" || (t.purpose == "weights" && r.techniques.zero < 3);
+    const double repeat = per_step ? 1 : micro_batches, busy = repeat * static_cast<double>(t.total()) / t.rate;
+    const double exposed = std::max(0.0, busy - hiding_seconds(t, per_batch, repeat));
     plan.exposed += exposed;
-    plan.terms.push_back(
-        {t.purpose + " (" + t.layer + ", " + name_of(t.link) + ")", true, exposed, busy, static_cast<int64_t>(repeat) * t.total()});
+    plan.terms.push_back({t.purpose + " (" + t.layer + ", " + name_of(t.link) + ")", true, exposed, busy, static_cast<int64_t>(repeat) * t.total()});
   }
   // 1F1B: p − 1 micro-batches of one stage pass before and after all stages work.
   plan.bubble = (plan.compute + plan.exposed) / micro_batches * static_cast<double>(r.layout.pp - 1);

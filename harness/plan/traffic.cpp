@@ -1,4 +1,4 @@
-// One term per purpose and layer type. Ranks are numbered tp fastest, then cp, dp, pp; expert ranks etp fastest, then ep.
+// One term per purpose and layer type, for a rank of the first pipeline stage. Ranks are numbered tp fastest, then cp, dp, pp; expert ranks etp fastest, then ep.
 #include "harness/plan/traffic.hpp"
 
 #include <algorithm>
@@ -59,8 +59,15 @@ DirectionBytes gather_and_scatter(const Request& r, int64_t in, int64_t out) {
   return {in + out, r.bookkeeping.tensor_parallel == TensorParallel::Regather ? 2 * in + out : in + out};
 }
 
+/// The model as the first pipeline stage sees it: what a rank of that stage sends.
+ModelConfig first_stage(const Request& r) {
+  ModelConfig stage = r.model;
+  stage.layers.resize(static_cast<size_t>(r.layers_per_stage()));
+  return stage;
+}
+
 void add_tensor_parallel(Terms& terms, const Request& r) {
-  const ModelConfig& m = r.model;
+  const ModelConfig m = first_stage(r);
   const int64_t tp = r.layout.tp, rows = r.gathered_rows(), unit = tensor_parallel_unit_bytes(1, rows, m.c, B, tp);
   for (Mixer mixer : {Mixer::Attention, Mixer::Kda, Mixer::GatedDelta})
     terms.layer("tensor parallel", name_of(mixer), m.count(mixer), tp, 1, gather_and_scatter(r, unit, unit));
@@ -76,7 +83,7 @@ void add_tensor_parallel(Terms& terms, const Request& r) {
 }
 
 void add_context_parallel(Terms& terms, const Request& r) {
-  const ModelConfig& m = r.model;
+  const ModelConfig m = first_stage(r);
   const int64_t cp = r.layout.cp, tp = r.layout.tp;
   if (cp == 1) return;
   if (m.attention) {
@@ -102,7 +109,7 @@ void add_context_parallel(Terms& terms, const Request& r) {
 void add_experts(Terms& terms, const Request& r) {
   if (!r.model.experts) return;
   const ExpertsConfig& e = *r.model.experts;
-  const int64_t layers = r.model.count(Mlp::Experts), ep = r.layout.ep, etp = r.layout.etp;
+  const int64_t layers = first_stage(r).count(Mlp::Experts), ep = r.layout.ep, etp = r.layout.etp;
   const int64_t one_way = expert_dispatch_bytes(r.rows(), e.per_token, ep, r.model.c, B);
   // Of the other ep − 1 ranks some sit in the same NVLink domain; their rows do not touch the network.
   const int64_t near = std::min<int64_t>(ep, std::max<int64_t>(1, static_cast<int64_t>(r.gpu.node_gpus.value) / etp));

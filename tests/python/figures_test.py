@@ -148,6 +148,10 @@ class Figures(unittest.TestCase):
         self.assertIn("<!-- 193 GiB -->", picture)       # the sum at 1Mi tokens, without host memory
         self.assertIn("host", {row["category"] for row in self.rows("plan_memory")})
 
+    def test_predictions_count_only_what_the_sources_allow(self):
+        self.assertIn("2 of 3 measurements are predicted within 5 %", FIGURES["plan_published"].draw(self.tables, self.folder / "published")[0].says)
+        self.assertEqual(len(self.rows("plan_published")), 4)  # the floor is in the CSV all the same
+
     def test_every_caption_names_run_commit_device_and_samples(self):
         for words in ("run 1run · commit 0123456789, 4 × NVIDIA H200", "AMD EPYC 9454 (2 cores), clocks as-is", "n = 15 samples a point"):
             self.assertIn(words, self.svg("time_vs_tokens-attention"))

@@ -175,7 +175,14 @@ def plan_tables():
     techniques = ("baseline", "+ sequence parallelism", "+ tiled loss", "+ offload")
     longest = [dict(model="llama_8b", gpu="h100", technique=technique, gpus=gpus, tokens=int(32768 * gpus**0.95 * 2.6**number))
                for number, technique in enumerate(techniques) for gpus in (1, 2, 4, 8, 16, 32)]
-    return dict(plan_memory=memory, plan_time=time, plan_longest=longest)
+    studies = [dict(study=name, title=title, series=series, x_label="ranks", x=float(x), y_label="value", y=scale * x, unit=unit)
+               for name, title, unit, scale in (("zero_state", "training state", "B", 2.0**30), ("bubbles", "idle part", "1", 0.01),
+                                                ("overlap", "local tokens", "tokens", 512.0))
+               for series in ("first", "second") for x in (1, 2, 4, 8)]
+    published = [dict(id=f"S{number}", quantity="peak", source="a report", conditions="some", unit="GiB", published=100.0,
+                      predicted=100 * (1 + error), relative_error=error, standing=standing, assumption="" if standing == "stated" else "a layout")
+                 for number, (error, standing) in enumerate(((0.0, "stated"), (0.04, "assumed"), (-0.12, "assumed"), (-0.9, "floor")))]
+    return dict(plan_memory=memory, plan_time=time, plan_longest=longest, plan_study=studies, plan_published=published)
 
 
 def gpu_tables():

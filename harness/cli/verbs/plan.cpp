@@ -163,7 +163,7 @@ int run(const std::vector<std::string>& arguments) {
     output.published = run_published();
     text += published_text(output.published);
   }
-  if (f.studies == std::vector<std::string>{"all"}) f.studies = study_names();
+  if (f.studies == std::vector<std::string>{"all"}) f.studies = study_names(request);
   for (const auto& name : f.studies) {
     output.studies.push_back(run_study(name, request));
     text += study_text(output.studies.back());
@@ -174,6 +174,7 @@ int run(const std::vector<std::string>& arguments) {
   }
   if (f.fit) {
     MEGATOKEN_CHECK(f.gpus >= 1, "plan --fit needs --gpus: how many GPUs may the plan use?");
+    MEGATOKEN_CHECK(f.tp * f.cp * f.pp * f.ep * f.etp == 1 && f.dp == 0, "plan --fit chooses tp, cp, dp, pp, ep and etp itself; leave them out");
     MEGATOKEN_CHECK(f.top >= 1 && f.max_pp >= 1, "--top {} and --max-pp {} must be at least 1", f.top, f.max_pp);
     request.layout = {.dp = f.gpus};
     const SearchResult result = search_layouts(request, {.gpus = f.gpus, .max_pp = f.max_pp, .keep = static_cast<size_t>(f.top)});

@@ -49,7 +49,7 @@ TEST(PlanText, AnswersEveryQuestionOfAPlan) {
   const Printed p = run_verb(kExample);
   EXPECT_EQ(p.code, kPassed);
   for (const char* part : {"glm53_flash on 64 B200, 1Mi tokens", "weights", "grads", "optimizer", "activations", "workspace", "logits", "comm", "peak:", "fits", "host memory per GPU",
-                           "fattest layer (sparse_attention, experts)", "indexer", "traffic sent by one GPU", "context parallel", "network", "time of a step", "exposed communication",
+                           "fattest layer (sparse_attention, experts)", "indexer", "traffic sent by one GPU", "over the network, ", "context parallel", "network", "time of a step", "exposed communication",
                            "longest sequence that fits this layout"})
     EXPECT_PRED2(holds, p.out, part);
   EXPECT_EQ(p.out.find("cheapest change"), std::string::npos);
@@ -69,6 +69,9 @@ TEST(PlanVerb, GoldensAndPublishedAndStudiesArePrinted) {
   EXPECT_PRED2(holds, run_verb({"--goldens"}).out, "27,781,427,952");
   EXPECT_PRED2(holds, run_verb({"--published"}).out, "fully stated: ");
   EXPECT_PRED2(holds, run_verb({"--study", "bubbles"}).out, "ZB-H1");
+  const std::string all = run_verb({"--model", "glm53_flash", "--study", "all"}).out;  // without those that need softmax attention
+  EXPECT_PRED2(holds, all, "zero_state");
+  EXPECT_EQ(all.find("crossover"), std::string::npos);
   EXPECT_PRED2(holds, run_verb({"--describe-gpu", "--gpu", "h200"}).out, "measured: cuBLAS");
   EXPECT_PRED2(holds, run_verb({"--fit", "--gpus", "64", "--tokens", "256Ki"}).out, "tokens/s");
 }
@@ -83,6 +86,7 @@ TEST(PlanVerb, BadInputIsAUsageErrorWithTheNearestChoice) {
   EXPECT_PRED2(holds, refused({"--model", "glm53"}), "glm53_flash");
   EXPECT_PRED2(holds, refused({"--gpu", "b20"}), "b200");
   EXPECT_PRED2(holds, refused({"--fit"}), "needs --gpus");
+  EXPECT_PRED2(holds, refused({"--fit", "--gpus", "64", "--tp", "8"}), "chooses tp, cp, dp, pp, ep and etp itself");
   EXPECT_PRED2(holds, refused({"--tokes", "1M"}), "--tokens");
   EXPECT_PRED2(holds, refused({"--study", "zero"}), "zero_state");
 }

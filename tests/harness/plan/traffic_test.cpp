@@ -104,6 +104,12 @@ TEST(PlanTraffic, Zero3SendsHalfAgainAsMuchAsDataParallelism) {
   EXPECT_NEAR(static_cast<double>(sum(r, "gradients") + sum(r, "weights")) / plain, 1.5, 1e-9);
 }
 
+TEST(PlanTraffic, APipelineStageSendsForItsOwnLayers) {
+  const int64_t whole = sum(anchor({.tp = 2}), "tensor parallel"), stage = sum(anchor({.tp = 2, .pp = 4}), "tensor parallel");
+  EXPECT_EQ(4 * stage, whole);
+  EXPECT_EQ(sum(anchor({.pp = 4}), "stages"), int64_t{2} * 131072 * 5120 * 2);
+}
+
 TEST(PlanTraffic, OneGpuSendsNothing) {
   for (const auto& term : plan_traffic(anchor({}))) ADD_FAILURE() << term.purpose << " " << term.layer << " " << term.total();
 }
