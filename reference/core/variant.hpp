@@ -16,7 +16,7 @@ class Communicator;
 struct Context {
   int threads = 1;                       // CPU threads
   void* stream = nullptr;                // cudaStream_t of GPU variants
-  std::span<std::byte> workspace;        // at least Variant::workspace bytes, contents unspecified, on the variant's device
+  std::span<std::byte> workspace;        // at least Variant::workspace bytes, 256-byte aligned, contents unspecified, on the variant's device
   Communicator* communicator = nullptr;  // schemes only
 };
 

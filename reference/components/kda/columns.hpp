@@ -224,7 +224,8 @@ struct Columns {
           dg += (ds - k * dr) * before;
         }
       }
-      const auto gradient = in.gate_gradient(b, i, h, n, c, dg);
+      using GateGradient = typename Activation<T>::GateGradient;
+      const GateGradient gradient = in.padding(b, i) ? GateGradient{0, 0} : in.gate_gradient(b, i, h, n, c, dg);  // padding may hold anything
       s.dq(b, row, v_head, c) = dq;
       s.dk(b, row, v_head, c) = dk;
       s.d_gate(b, row, v_head, c) = gradient.x;
@@ -234,8 +235,9 @@ struct Columns {
     loop(shape.b * rows * hv, "kda dbeta", [=] MEGATOKEN_HD(int64_t item) {
       const int64_t b = item / (rows * hv), row = item / hv % rows, v_head = item % hv, head = b * hv + v_head;
       Acc sum = 0;
-      for (int64_t e = 0; e < dv && !in.padding(b, begin + row); ++e) sum += s.du(head, row, e) * s.residual(head, row, e);
-      to_d_beta(b, begin + row, v_head / group, v_head % group) = static_cast<T>(in.beta_gradient(b, begin + row, v_head / group, v_head % group, sum));
+      for (int64_t e = 0; e < dv; ++e) sum += s.du(head, row, e) * s.residual(head, row, e);
+      to_d_beta(b, begin + row, v_head / group, v_head % group) =
+          static_cast<T>(in.padding(b, begin + row) ? Acc{0} : in.beta_gradient(b, begin + row, v_head / group, v_head % group, sum));
     });
   }
 
@@ -249,6 +251,10 @@ struct Columns {
     loop(2 * shape.b * rows * h, "kda norm gradient", [=] MEGATOKEN_HD(int64_t item) {
       const bool query = item % 2 == 0;
       const int64_t head = item / 2 % h, row = item / (2 * h) % rows, b = item / (2 * h * rows), i = begin + row;
+      if (in.padding(b, i)) {
+        for (int64_t c = 0; c < d; ++c) (query ? to_dq : to_dk)(b, i, head, c) = static_cast<T>(Acc{0});
+        return;
+      }
       const auto& dy = query ? s.dq : s.dk;
       const auto& y = query ? s.q : s.k;
       const Acc factor = in.inverse_norm(query ? in.q : in.k, b, i, head);

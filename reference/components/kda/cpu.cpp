@@ -180,11 +180,15 @@ struct HeadBackward {
   }
 };
 
-/// Through the norm: dx = (dy − y ⟨dy, y⟩) / √(Σx² + eps), y the normalised row.
+/// Through the norm: dx = (dy − y ⟨dy, y⟩) / √(Σx² + eps), y the normalised row. 0 for padding, which may hold anything.
 template <class T>
 void store_normalised(const Activation<T>& in, const Elements<const T, 4>& x, const Elements<T, 4>& dx, int64_t b, int64_t i, int64_t h,
                       const Row<Accumulator<T>>& dy) {
   using Acc = Accumulator<T>;
+  if (in.padding(b, i)) {
+    for (int64_t c = 0; c < in.d; ++c) dx(b, i, h, c) = static_cast<T>(Acc{0});
+    return;
+  }
   const Acc factor = in.inverse_norm(x, b, i, h);
   Acc along = 0;
   for (int64_t c = 0; c < in.d && in.l2norm; ++c) along += dy[c] * static_cast<Acc>(x(b, i, h, c)) * factor;

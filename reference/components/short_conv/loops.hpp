@@ -73,11 +73,11 @@ struct Rows {
     const int64_t last = last_real(b), r = row - (last - halo + 1);
     return r >= 0 && r < halo && connected(b, row, last) ? sum + static_cast<Acc>(d_final_history(b, r, c)) : sum;
   }
-  /// What batch row b adds to dw(c, j).
+  /// What batch row b adds to dw(c, j). Padding is skipped: it may hold anything, and 0 times a NaN is none.
   MEGATOKEN_HD Acc d_weight(int64_t b, int64_t c, int64_t j) const {
     Acc sum = 0;
     for (int64_t row = 0; row < t; ++row)
-      if (const int64_t from = row - (width - 1) + j; connected(b, from, row)) sum += dz(b, row, c) * input(b, from, c);
+      if (const int64_t from = row - (width - 1) + j; document(b, row) >= 0 && connected(b, from, row)) sum += dz(b, row, c) * input(b, from, c);
     return sum;
   }
 };

@@ -281,19 +281,34 @@ TEST(Kda, DoesNotDependOnTheThreadCount) {
   EXPECT_EQ(test::worst_difference(four, one), 0);
 }
 
-// The loops of the GPU twin, run on the CPU in a workspace full of NaN.
+/// The loops of the GPU twin, run on the CPU in a workspace full of NaN.
+void run_columns(const Problem& problem) {
+  const kda::Shape shape(problem.axes());
+  const auto x = bind_fields<kda::Tensors>(problem.views());
+  std::vector<std::byte> workspace(static_cast<size_t>(kda::column_workspace(shape, DType::F64, Phase::Both)), std::byte{0xff});
+  kda::Columns<double, CpuLoop>(shape, x, Phase::Forward, workspace, {}).forward();
+  kda::Columns<double, CpuLoop>(shape, x, Phase::Backward, workspace, {}).backward();
+}
+
 TEST(Kda, LoopsOfTheGpuTwinEqualTheOracle) {
   for (const std::string& axes : find_component("kda").examples)
     for (const char* distribution : {"normal", "extreme"}) {
       const Problem want = filled("kda", axes, DType::F64, distribution), got = filled("kda", axes, DType::F64, distribution);
       run_variant(cpu(), want, Phase::Both);
-      const kda::Shape shape(got.axes());
-      const auto x = bind_fields<kda::Tensors>(got.views());
-      std::vector<std::byte> workspace(static_cast<size_t>(kda::column_workspace(shape, DType::F64, Phase::Both)), std::byte{0xff});
-      kda::Columns<double, CpuLoop>(shape, x, Phase::Forward, workspace, {}).forward();
-      kda::Columns<double, CpuLoop>(shape, x, Phase::Backward, workspace, {}).backward();
+      run_columns(got);
       EXPECT_LE(test::worst_difference(got, want), 1e-13) << axes << " " << distribution;
     }
+}
+
+TEST(Kda, LoopsOfTheGpuTwinDoNotSeePadding) {
+  const Problem want = filled("kda", "b=2 t=20 h=2 group=2 d=3 dv=2 carry=1");
+  for (int64_t i = 0; i < 40; ++i)
+    if (i % 20 >= 15) set_value(want["document"], i, -1);
+  const Problem got = want.converted(DType::F64);
+  for (const char* name : {"q", "k", "v", "g", "beta", "do"}) fill(got[name].slice(1, 15, 20), std::nan(""));
+  run_variant(cpu(), want, Phase::Both);
+  run_columns(got);
+  EXPECT_LE(test::worst_difference(got, want), 1e-13);
 }
 
 TEST(Kda, RefusesBoundsNormsAndGatesThatDoNotFit) {
