@@ -24,18 +24,25 @@ void expect_products(int64_t rows, int64_t columns, int64_t depth, bool turned) 
     for (int64_t k = 0; k < depth; ++k) sum += a[static_cast<size_t>(i * a_row + k * a_column)] * b[static_cast<size_t>(k * b_row + j)];
     return sum;
   };
-  const auto expect = [&](Real factor, bool add) {
+  /// c = keep(row) · before + factor · product
+  const auto expect = [&](Real factor, const auto& keep) {
     for (int64_t i = 0; i < rows; ++i)
       for (int64_t j = 0; j < c_row; ++j) {
         const auto at = static_cast<size_t>(i * c_row + j);
-        const Real wanted = j >= columns ? before[at] : add ? before[at] + want(i, j) : factor * want(i, j);
-        ASSERT_EQ(c[at], wanted) << rows << "×" << columns << "×" << depth << (turned ? " turned" : "") << " at " << i << ", " << j;
+        ASSERT_EQ(c[at], j >= columns ? before[at] : keep(i) * before[at] + factor * want(i, j)) << rows << "×" << columns << "×" << depth << (turned ? " turned" : "") << " at " << i << ", " << j;
       }
   };
   multiply_add<Real>(rows, columns, depth, {a.data(), a_row, a_column}, {b.data(), b_row}, {c.data(), c_row});
-  expect(1, true);
+  expect(1, [](int64_t) { return Real{1}; });
+
+  std::vector<Real> factors;
+  for (int64_t i = 0; i < rows; ++i) factors.push_back(static_cast<Real>(i % 5 - 2));
+  c = before;
+  multiply_scale_add<Real>(rows, columns, depth, factors.data(), {a.data(), a_row, a_column}, {b.data(), b_row}, {c.data(), c_row});
+  expect(1, [&](int64_t i) { return factors[static_cast<size_t>(i)]; });
+
   multiply<Real>(rows, columns, depth, Real{0.5}, {a.data(), a_row, a_column}, {b.data(), b_row}, {c.data(), c_row});
-  expect(Real{0.5}, false);
+  expect(Real{0.5}, [](int64_t) { return Real{0}; });
 }
 
 TEST(Multiply, IsExactOnSmallIntegersForEveryRemainder) {
