@@ -16,6 +16,15 @@ inline void scale(const TensorView& view, double factor) {
 
 inline void zero(const TensorView& view) { fill(view, 0); }
 
+/// Keeps `bits` bits behind the leading one: 7 is bf16, 10 is TF32.
+inline void round_to_bits(const TensorView& view, int bits) {
+  for (int64_t i = 0, n = view.size(); i < n; ++i) {
+    int exponent = 0;
+    const double mantissa = std::frexp(value_at(view, i), &exponent);
+    set_value(view, i, std::ldexp(std::round(std::ldexp(mantissa, bits + 1)), exponent - bits - 1));
+  }
+}
+
 /// Last index of axis 1 (tokens of "b t …"), or of axis 0 for vectors.
 inline void zero_last_row(const TensorView& view) {
   const int axis = view.shape.rank() > 1 ? 1 : 0;

@@ -19,6 +19,8 @@ struct Rule {
   bool first_token_visible = false;  // a pool counts as soon as its first token is visible
   bool tail_of_the_sequence = false; // the tail is that of the last token
   bool no_tail = false;
+  bool tokens_not_pools = false;     // the best tokens fill the whole width: the last pool is cut
+  bool short_unmasked = false;       // a document that fits into the width is taken whole
   int64_t buffer = std::numeric_limits<int64_t>::max();  // candidates that are looked at
 };
 
@@ -51,7 +53,9 @@ void choose(const Rule& rule, const Axes& axes, const TensorView& q, const Tenso
     if (static_cast<int64_t>(pools.size()) > rule.buffer) pools.resize(static_cast<size_t>(rule.buffer));
     const auto seen = [&](const Pool& p) { return rule.bf16_scores ? static_cast<double>(BFloat16(p.score)) : p.score; };
     std::stable_sort(pools.begin(), pools.end(), [&](const Pool& x, const Pool& y) { return seen(x) != seen(y) ? seen(x) > seen(y) : rule.higher_id && x.first > y.first; });
+    const std::vector<Pool> ranked = pools;
     if (static_cast<int64_t>(pools.size()) > topk) pools.resize(static_cast<size_t>(topk));
+    const Pool* next = rule.tokens_not_pools && static_cast<int64_t>(ranked.size()) > topk ? &ranked[static_cast<size_t>(topk)] : nullptr;
     std::sort(pools.begin(), pools.end(), [](const Pool& x, const Pool& y) { return x.first < y.first; });
     fill(id.slice(0, b, b + 1).slice(1, row % t, row % t + 1), -1);
     fill(score.slice(0, b, b + 1).slice(1, row % t, row % t + 1), -std::numeric_limits<double>::infinity());
@@ -63,6 +67,8 @@ void choose(const Rule& rule, const Axes& axes, const TensorView& q, const Tenso
     const int64_t last = rule.tail_of_the_sequence ? end - 1 : own;
     if (!rule.no_tail)
       for (int64_t j = start + (last + 1 - start) / pool * pool; j <= last && out < width; ++j) set_value(id, row * width + out++, static_cast<double>(j));
+    for (int64_t j = 0; next && out < width; ++j) set_value(id, row * width + out++, static_cast<double>(next->first + j));
+    for (int64_t j = 0; rule.short_unmasked && end - start <= width && j < width; ++j) set_value(id, row * width + j, start + j < end ? static_cast<double>(start + j) : -1);
   }
 }
 
@@ -99,6 +105,10 @@ void drop_signs(const TensorView& w) {
   for (int64_t i = 0; i < w.size(); ++i) set_value(w, i, std::abs(value_at(w, i)));
 }
 
+const Registered<Fault> kShortUnmasked{Fault{
+    .component = "index_topk", .name = "short_documents_unmasked", .about = "a document no longer than the width is taken whole, with its future",
+    .guards = "dsa.md B18: vmlx-swift #429", .plant = [](const Variant& v) { return choosing(v, {.short_unmasked = true}); }, .axes = "b=2 t=120 h=4 d=16 topk=40"}};
+
 const Registered<Fault> faults[] = {
     fault("ties_by_the_higher_id", "of equal scores the higher id wins", [](const Variant& v) { return choosing(v, {.higher_id = true}); },
           "dsa.md B8: sglang #31115"),
@@ -115,6 +125,8 @@ const Registered<Fault> faults[] = {
     fault("tail_ignored", "tail tokens are not selected", [](const Variant& v) { return choosing(v, {.no_tail = true}); },
           "dsa.md B15: local-inference-lab/vllm #715"),
     fault("pool_cut", "the last selected pool loses a token", [](const Variant& v) { return with_output(v, "id", drop_last_id); }, "dsa.md B16: llama.cpp #28497"),
+    fault("tokens_instead_of_pools", "slots that the tail leaves free are filled with a part of the next best pool", [](const Variant& v) { return choosing(v, {.tokens_not_pools = true}); },
+          "glm53_flash.md §5 row 13, dsa.md B16: llama.cpp #27752, #28497"),
     fault("row_offset_lost", "the second chunk of 128 queries starts again at position 0", [](const Variant& v) { return with_input(v, "position", start_chunks_at_zero); },
           "dsa.md B20: Megatron #5099"),
     fault("documents_ignored", "pools run across documents", [](const Variant& v) { return with_input(v, "document", zero); }, "glm53_flash.md §5 trap 14"),

@@ -4,32 +4,14 @@
 #include <vector>
 
 #include "reference/components/kda/activation.hpp"
-#include "reference/core/device.hpp"
-#include "tests/planted/plant.hpp"
+#include "tests/planted/edits.hpp"
+#include "tests/planted/kda_host.hpp"
 
 namespace megatoken {
 namespace {
 
 using kda::Activation, kda::Gate, kda::Shape, kda::Tensors;
-using plant::Editor;
-
-/// The call's tensors as fp64 host copies, for loops that are wrong on purpose.
-struct HostCopy {
-  std::vector<Tensor> copies;
-  std::vector<TensorView> views;
-  Tensors x;
-
-  explicit HostCopy(const Call& call) {
-    for (const TensorView& view : call.views) {
-      if (!view) copies.emplace_back();
-      else if (view.dtype == DType::I32) copies.push_back(to_device(view, Device::Cpu));
-      else copies.push_back(convert(to_device(view, Device::Cpu), DType::F64));
-      views.push_back(copies.back().view());
-    }
-    x = bind_fields<Tensors>(views);
-  }
-  static void write(const TensorView& from, const TensorView& to) { copy(convert(from, to.dtype), to); }
-};
+using plant::Editor, plant::HostCopy, plant::zero, plant::with_axis;
 
 /// The places where a recurrence can be written down wrongly.
 struct Slip {
@@ -87,14 +69,8 @@ Fault slip_fault(std::string name, std::string about, std::string guards, Slip s
                .plant = [slip](const Variant& truth) { return plant::with_forward(truth, [slip](const Call& call) { slipped_forward(call, slip); }); }};
 }
 
-void zero(const TensorView& view) { fill(view, 0); }
-
 Variant with_zeroed_input(const Variant& truth, const std::string& field, Phase when = Phase::Both) {
   return plant::with_inputs(truth, {field}, [field](const Editor& e) { if (e.has(field)) e.edit(field, zero); }, when);
-}
-
-Variant with_axis(const Variant& truth, const std::string& axis, double value) {
-  return plant::with_axes(truth, [axis, value](Axes& axes) { axes.set(axis, value); });
 }
 
 constexpr const char* kJudging = "b=2 t=160 h=2 group=2 d=16 dv=8 docs=3 carry=1";
@@ -233,6 +209,34 @@ const Registered<Fault> kGateOfHeadZero{Fault{
         });
       });
     }}};
+
+const Registered<Fault> kParametersDropped{Fault{
+    .component = "kda", .name = "gate_parameters_dropped", .about = "a wrapper swallows A_log, dt_bias and the sigmoid of beta",
+    .guards = "glm53_flash.md §5 row 18: fla 0.4.2",
+    .plant = [](const Variant& truth) {
+      return with_axis(with_zeroed_input(with_zeroed_input(truth, "A_log"), "dt_bias"), "beta", static_cast<double>(kda::Beta::Given));
+    }}};
+
+const Registered<Fault> kNarrowState{Fault{
+    .component = "kda", .name = "carried_state_in_bf16", .about = "the state is rounded to bf16 on its way to the next shard",
+    .guards = "kda.md §7 row 10: flash-linear-attention #740",
+    .plant = [](const Variant& truth) {
+      return plant::with_input(truth, "initial_state", [](const TensorView& state) { plant::round_to_bits(state, 7); });
+    }}};
+
+const Registered<Fault> kValuesOverwritten{Fault{
+    .component = "kda", .name = "values_overwritten", .about = "v is used as scratch", .guards = "glm53_flash.md §5 row 32: GLM-5.3-Flash-NVFP4-DFlash2 issue 4",
+    .plant = [](const Variant& truth) {
+      return plant::with_outputs(truth, [](const Editor& e) { e.edit("v", [](const TensorView& v) { plant::scale(v, 0.5); }); });
+    }}};
+
+const Registered<Fault> kGridTooShort{Fault{
+    .component = "kda", .name = "sequences_past_the_grid", .about = "a grid axis ends at 65,535: sequences behind are never computed",
+    .guards = "glm53_flash.md §5 row 35: vLLM's grid of sequences times heads",
+    .plant = [](const Variant& truth) {
+      return plant::with_outputs(truth, [](const Editor& e) { e.edit("o", [](const TensorView& o) { zero(o.slice(0, 65535, o.shape[0])); }); }, Phase::Forward);
+    },
+    .axes = "b=65600 t=1 h=1 d=2"}};
 
 const Registered<Fault> kNarrowRows{Fault{
     .component = "kda", .name = "rows_wrap_at_65536", .about = "a 16-bit row number: tokens from 65,536 on read v of the tokens 65,536 before", .guards = "kda.md §7 rows 4, 26: flash-linear-attention #1080, vllm #39087",

@@ -44,7 +44,7 @@ TEST_P(SchemeFault, IsFarOutsideRounding) {
   EXPECT_GE(worst, 1e-3) << fault.label() << seen;
 }
 
-INSTANTIATE_TEST_SUITE_P(Planted, SchemeFault, testing::ValuesIn(faults()), [](const auto& info) { return info.param->scheme + "_" + info.param->name; });
+INSTANTIATE_TEST_SUITE_P(Planted, SchemeFault, testing::ValuesIn(faults()), [](const auto& info) { return info.param->component + "_" + info.param->scheme + "_" + info.param->name; });
 
 }  // namespace
 }  // namespace megatoken

@@ -20,6 +20,16 @@ std::function<void(const TensorView&)> each_row(std::function<void(int32_t*, int
   };
 }
 
+/// Pairs of channels of x[b, token, head, d] are turned by the token's number; d is even.
+void rotate(const TensorView& x) {
+  const int64_t d = x.shape[3], per_token = x.shape[2] * d;
+  for (int64_t i = 0; i + 1 < x.size(); i += 2) {
+    const double angle = static_cast<double>(i / per_token % x.shape[1]) * std::pow(10000.0, -static_cast<double>(i % d) / static_cast<double>(d));
+    const double a = value_at(x, i), b = value_at(x, i + 1);
+    set_value(x, i, a * std::cos(angle) - b * std::sin(angle)), set_value(x, i + 1, a * std::sin(angle) + b * std::cos(angle));
+  }
+}
+
 const Registered<Fault> faults[] = {
     fault("scale_of_the_latent", "1/√(latent width) instead of the scale of the head before absorption", [](const Variant& v) { return with_axis(v, "scale", 0); },
           "glm53_flash.md §5 trap 10"),
@@ -37,6 +47,9 @@ const Registered<Fault> faults[] = {
     }, "dsa.md B29: cudnn-frontend #384, #385, #388"),
     fault("lse_in_base_2", "the log-sum-exp is a base 2 logarithm", [](const Variant& v) { return with_output(v, "lse", [](const TensorView& x) { scale(x, 1 / std::log(2.0)); }); },
           "dsa.md B40"),
+    fault("rotated_by_position", "queries and keys get rotary positions, for which the config still has fields", [](const Variant& v) {
+      return with_inputs(v, {"q", "k"}, [](const Editor& e) { e.edit("q", rotate), e.edit("k", rotate); });
+    }, "glm53_flash.md §5 row 11"),
     fault("upstream_of_o_lost", "backward sees dlse only", [](const Variant& v) { return with_input(v, "do", zero, Phase::Backward); }),
     fault("key_gradient_counted_twice", "every addition to dk is repeated", [](const Variant& v) { return with_output(v, "dk", [](const TensorView& x) { scale(x, 2); }); },
           "dsa.md B32: tilelang #2651"),

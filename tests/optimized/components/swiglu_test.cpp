@@ -23,6 +23,7 @@ TEST(Pieces, AreExactlyAsManyAsAskedForAndDifferByAtMostOne) {
     }
 }
 
+// parallel.md F3: DeepSpeed #8262, #7998.
 TEST(TiledSwiglu, AnyNumberOfPiecesGivesTheBitsOfOne) {
   for (DType dtype : {DType::F32, DType::BF16}) {
     const auto run = [&](int64_t pieces, int threads) {
@@ -38,7 +39,7 @@ TEST(TiledSwiglu, AnyNumberOfPiecesGivesTheBitsOfOne) {
     run_variant(find_variant("swiglu", "tiled"), plain, Phase::Both, 2);
     for (const char* name : {"y", "dgate", "dup"}) {
       EXPECT_TRUE(same_bits(plain[name], one[name])) << name;
-      for (int64_t pieces : {2, 5, 8, 18, 40}) EXPECT_TRUE(same_bits(run(pieces, 3)[name], one[name])) << name << " in " << pieces << " pieces";
+      for (int64_t pieces : {2, 3, 5, 7, 8, 18, 40, 64}) EXPECT_TRUE(same_bits(run(pieces, 3)[name], one[name])) << name << " in " << pieces << " pieces";
     }
   }
 }

@@ -51,6 +51,37 @@ TEST(ModelConfig, ReadsGlm53Flash) {
   EXPECT_EQ(model.max_tokens, 1048576);
 }
 
+/// The built-in config without one field.
+std::string glm_without(const std::string& field) {
+  std::ifstream file(std::string(MEGATOKEN_SOURCE_DIR) + "/reference/model/configs/glm53_flash.json");
+  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const size_t begin = text.find("\"" + field + "\"");
+  EXPECT_NE(begin, std::string::npos) << field;
+  return text.erase(begin, text.find('\n', begin) - begin);
+}
+
+// A class default of 16 or a reader's 1 in place of the checkpoint's 4 selects other keys without a word beyond 2048 tokens.
+TEST(ModelConfig, TheTokensOfAPoolComeFromTheCheckpointOrNotAtAll) {
+  EXPECT_EQ(load_model_config("glm53_flash").sparse->index_pool, 4);
+  EXPECT_PRED2(holds, message_of(glm_without("index_kpool")), "index_kpool is missing");
+}
+
+// The config still holds a rotary base; heads have no rotary channels, and a loader must not make some up.
+TEST(ModelConfig, SparseAttentionHasNoRotaryChannelsByDefaultEither) {
+  EXPECT_EQ(load_model_config("glm53_flash").sparse->rope, 0);
+  EXPECT_EQ(parse_model_config(glm_without("qk_rope_head_dim"), "config.json").sparse->rope, 0);
+}
+
+// ROCm/ATOM 2051: sparse layers numbered among themselves met numbers of all layers, and the counts agreed. "First layer dense" is true of a
+// slice of four layers only.
+TEST(ModelConfig, LayersHaveOneNumberingAndThreeOfThemAreDense) {
+  const ModelConfig model = load_model_config("glm53_flash");
+  for (size_t i = 0; i < model.layers.size(); ++i) {
+    EXPECT_EQ(model.layers[i].mixer == Mixer::SparseAttention, i % 4 == 3) << i;
+    EXPECT_EQ(model.layers[i].mlp == Mlp::Dense, i < 3) << i;
+  }
+}
+
 TEST(ModelConfig, ReadsTheHybridAnchorThroughItsWrapper) {
   const ModelConfig model = load_model_config("qwen3x_27b");
   EXPECT_EQ(model.name, "qwen3x_27b");
