@@ -46,6 +46,37 @@ inline bool any(Vector<T> mask) {
   return lanes != 0;
 }
 
+/// f over all lanes, halves first.
+template <class T, class F>
+inline T fold_lanes(Vector<T> x, const F& f) {
+#pragma GCC unroll 4
+  for (int half = kLanes<T> / 2; half > 0; half /= 2) {
+    Vector<LaneInt<T>> other;
+    for (int i = 0; i < kLanes<T>; ++i) other[i] = i ^ half;
+    x = f(x, __builtin_shuffle(x, other));
+  }
+  return x[0];
+}
+template <class T>
+inline T sum_of_lanes(Vector<T> x) {
+  return fold_lanes<T>(x, [](Vector<T> a, Vector<T> b) { return a + b; });
+}
+template <class T>
+inline T largest_of_lanes(Vector<T> x) {
+  return fold_lanes<T>(x, [](Vector<T> a, Vector<T> b) { return a > b ? a : b; });
+}
+
+/// Σ a b.
+template <class T>
+inline T dot(const T* a, const T* b, int64_t count) {
+  Vector<T> lanes{};
+  int64_t i = 0;
+  for (; i + kLanes<T> <= count; i += kLanes<T>) lanes += load(a + i) * load(b + i);
+  T sum = sum_of_lanes<T>(lanes);
+  for (; i < count; ++i) sum += a[i] * b[i];
+  return sum;
+}
+
 /// e^x, relative error below 1e-7. x = n ln 2 + r with |r| ≤ ln 2 / 2; e^r by a polynomial fitted for least relative error
 /// (3e-9); n goes into the exponent. Results below the smallest normal number are 0; NaN stays NaN.
 inline Vector<float> exp(Vector<float> x) {

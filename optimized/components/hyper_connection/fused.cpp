@@ -17,21 +17,9 @@
 namespace megatoken::hyper_connection {
 namespace {
 
-using cpu::kLanes, cpu::Vector;
+using cpu::dot, cpu::kLanes, cpu::Vector;
 
 constexpr int64_t kGroups = 16;
-
-/// Σ a b in lanes.
-template <class Acc>
-Acc dot(const Acc* a, const Acc* b, int64_t count) {
-  Vector<Acc> lanes{};
-  int64_t i = 0;
-  for (; i + kLanes<Acc> <= count; i += kLanes<Acc>) lanes += cpu::load(a + i) * cpu::load(b + i);
-  Acc sum = 0;
-  for (int lane = 0; lane < kLanes<Acc>; ++lane) sum += lanes[lane];
-  for (; i < count; ++i) sum += a[i] * b[i];
-  return sum;
-}
 
 /// to = first · factor + Σ_i weight_i rows_i over kStreams rows of c numbers.
 template <int kStreams, class Acc>

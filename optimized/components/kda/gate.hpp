@@ -9,7 +9,7 @@
 
 namespace megatoken::kda {
 
-using cpu::kLanes, cpu::load, cpu::store, cpu::Vector;
+using cpu::dot, cpu::kLanes, cpu::load, cpu::store, cpu::sum_of_lanes, cpu::Vector;
 
 /// `count` numbers of any stride to the accumulator's type, zeros up to `padded`.
 template <class T, class Real>
@@ -34,23 +34,6 @@ void pack(const Real* from, int64_t count, T* to, int64_t stride) {
     for (int64_t c = 0; c < count; ++c) to[c] = static_cast<T>(from[c]);
   else
     for (int64_t c = 0; c < count; ++c) to[c * stride] = static_cast<T>(from[c]);
-}
-
-template <class Real>
-Real sum_of_lanes(Vector<Real> x) {
-#pragma GCC unroll 4
-  for (int half = kLanes<Real> / 2; half > 0; half /= 2) {
-    Vector<cpu::LaneInt<Real>> other;
-    for (int i = 0; i < kLanes<Real>; ++i) other[i] = i ^ half;
-    x += __builtin_shuffle(x, other);
-  }
-  return x[0];
-}
-template <class Real>
-Real dot(const Real* a, const Real* b, int64_t padded) {
-  Vector<Real> sum{};
-  for (int64_t c = 0; c < padded; c += kLanes<Real>) sum += load(a + c) * load(b + c);
-  return sum_of_lanes<Real>(sum);
 }
 
 template <class Real>
