@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <random>
+#include <utility>
 
 #include "reference/core/error.hpp"
 
@@ -112,10 +113,10 @@ void create_file(const std::string& path, std::span<const std::byte> bytes) {
   file.claim();
 }
 
-std::optional<std::pair<uint64_t, uint64_t>> file_identity(const std::string& path) {
+std::optional<FileIdentity> file_identity(const std::string& path) {
   struct stat status{};
   if (::stat(path.c_str(), &status) != 0) return std::nullopt;
-  return std::pair<uint64_t, uint64_t>{status.st_dev, status.st_ino};
+  return FileIdentity{status.st_dev, status.st_ino, status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec};
 }
 
 std::string random_hex(size_t length) {

@@ -6,7 +6,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 
 namespace megatoken {
 
@@ -19,8 +18,15 @@ void write_file(const std::string& path, std::string_view text);
 /// Like write_file, but a usage Error when PATH exists, decided by the file system in one step: of two processes one wins.
 void create_file(const std::string& path, std::span<const std::byte> bytes);
 
-/// Device and inode, which tell whether PATH is still the same file; nothing when it does not exist.
-std::optional<std::pair<uint64_t, uint64_t>> file_identity(const std::string& path);
+/// Tells whether PATH is still the file and the content that it was: a removed file's inode may be given to the next one, so size and
+/// time of the last change belong to it.
+struct FileIdentity {
+  uint64_t device = 0, inode = 0;
+  int64_t bytes = 0, seconds = 0, nanoseconds = 0;
+  bool operator==(const FileIdentity&) const = default;
+};
+/// Nothing when PATH does not exist.
+std::optional<FileIdentity> file_identity(const std::string& path);
 
 /// `length` random hexadecimal digits from the system.
 std::string random_hex(size_t length);

@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/store/files.hpp"
 #include "harness/store/result_data.hpp"
 #include "reference/core/tensor.hpp"
 
@@ -78,7 +79,7 @@ class ResultFile {
   std::vector<SavedTensor> unsaved_;
   std::vector<int64_t> whole_rows_;  // of each table at the last checkpoint: rows of finished cases
   std::set<std::string> tensor_names_;
-  std::optional<std::pair<uint64_t, uint64_t>> identity_;  // device and inode of the file this run wrote last
+  std::optional<FileIdentity> identity_;  // of the file this run wrote last
   std::chrono::steady_clock::time_point written_;
   std::chrono::steady_clock::duration write_time_{};
   bool finished_ = false;

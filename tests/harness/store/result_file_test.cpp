@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <fstream>
 
 #include "harness/store/build_info.hpp"
 #include "harness/store/files.hpp"
@@ -188,6 +189,21 @@ TEST(ResultFile, IsNotWrittenOverTheFileOfAnotherRun) {
   const auto other = file_bytes(scratch.file("a.h5"));
   EXPECT_TRUE(contains(error_of(ErrorKind::Environment, [&] { file.flush(); }), "a.h5 was replaced by another program"));
   EXPECT_EQ(file_bytes(scratch.file("a.h5")), other);
+}
+
+// What a reused inode looks like: the same number, another content.
+TEST(ResultFile, IsNotWrittenOverAFileWithTheInodeOfItsOwn) {
+  const Scratch scratch;
+  auto file = ResultFile::create(scratch.file("a.h5"), kRun);
+  const auto before = file_identity(scratch.file("a.h5"));
+  {
+    std::fstream other(scratch.file("a.h5"), std::ios::in | std::ios::out | std::ios::binary);
+    other.seekp(0, std::ios::end);
+    other << "theirs";
+  }
+  ASSERT_EQ(file_identity(scratch.file("a.h5"))->inode, before->inode);
+  add_case(file, "mine");
+  EXPECT_TRUE(contains(error_of(ErrorKind::Environment, [&] { file.flush(); }), "a.h5 was replaced by another program"));
 }
 
 TEST(ResultFileInPython, ReadsEveryTableInOneLine) {
