@@ -63,6 +63,11 @@ inline bool equal(const TensorView& a, const TensorView& b) {
   return a.dtype == b.dtype && a.shape == b.shape && (x->bytes() == 0 || std::memcmp(x->data, y->data, static_cast<size_t>(x->bytes())) == 0);
 }
 
+/// Results of two runs that should be one: equal bits, or what atomics may change where a variant says that it is not deterministic.
+inline bool same_result(const Variant& variant, const TensorView& a, const TensorView& b) {
+  return equal(a, b) || (!variant.deterministic && is_float(a.dtype) && relative_rms(a, b) <= 1e-5);
+}
+
 /// Tokens that one row of a tensor's axis stands for: 1 for tokens, `pool` for "t/pool", 0 where the axis is no token axis.
 inline int64_t tokens_a_row(const Component& component, const Axes& axes, const std::string& word) {
   const auto parts = split(word, '/');
