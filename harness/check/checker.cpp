@@ -11,16 +11,21 @@ namespace {
 
 void append(Checks& all, Checks more) { all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end())); }
 
+bool full_is_affordable(const Case& test, const CheckOptions& options) {
+  const Component& component = find_component(test.component);
+  return !component.cost || component.cost(test.axes, test.dtype, test.phase).flops <= options.full_flops;
+}
+
 /// Strategies that fit the case: everything when small; samples and short runs when the oracle would be too slow.
-std::vector<std::string> fitting_strategies(const Case& test, const Component& component, const CheckOptions& options) {
+std::vector<std::string> fitting_strategies(const Case& test, const CheckOptions& options) {
   if (!options.strategies.empty()) return options.strategies;
   if (test.distribution == "exact") return {"hygiene", "exact", "repeat", "ledger"};
-  const double flops = component.cost ? component.cost(test.axes, test.dtype, test.phase).flops : 0;
+  const bool full = full_is_affordable(test, options);
   std::vector<std::string> names{"hygiene", "ledger"};
-  if (flops <= options.full_flops) names.push_back("full");
+  if (full) names.push_back("full");
   else names.insert(names.end(), {"rows", "cols", "scan"});
   if (!test.scheme.empty()) {
-    if (flops <= options.full_flops) names.push_back("shards");
+    if (full) names.push_back("shards");
   } else {
     names.insert(names.end(), {"prefix", "shift"});
   }
@@ -29,7 +34,7 @@ std::vector<std::string> fitting_strategies(const Case& test, const Component& c
 }
 
 void run_strategies(const Evidence& evidence, const CheckOptions& options, CaseReport& report) {
-  const auto names = fitting_strategies(evidence.test, evidence.problem.component(), options);
+  const auto names = fitting_strategies(evidence.test, options);
   const auto wanted = [&](const char* name) { return std::find(names.begin(), names.end(), name) != names.end(); };
   Checks& checks = report.checks;
   if (wanted("hygiene")) append(checks, check_hygiene(evidence));
@@ -37,7 +42,7 @@ void run_strategies(const Evidence& evidence, const CheckOptions& options, CaseR
   if (wanted("full")) append(checks, check_full(evidence));
   if (wanted("exact") && evidence.test.distribution == "exact") append(checks, check_exact(evidence));
   for (const Slice& slice : evidence.problem.component().slices)
-    if (wanted(slice.strategy.c_str())) append(checks, check_slice(evidence, slice, options.samples));
+    if (wanted(slice.strategy.c_str())) append(checks, check_slice(evidence, slice, options.samples, options.full_flops));
   if (wanted("prefix")) append(checks, check_prefix(evidence));
   if (wanted("shift")) append(checks, check_shift(evidence));
   if (wanted("shards")) append(checks, check_shards(evidence));
@@ -52,6 +57,12 @@ void run_strategies(const Evidence& evidence, const CheckOptions& options, CaseR
 
 const std::vector<std::string>& strategy_names() {
   static const std::vector<std::string> names{"hygiene", "ledger", "full", "exact", "rows", "cols", "scan", "prefix", "shift", "shards", "repeat"};
+  return names;
+}
+
+std::vector<std::string> affordable_strategies(const Case& test, const CheckOptions& options) {
+  std::vector<std::string> names = strategy_names();
+  if (!full_is_affordable(test, options)) std::erase_if(names, [](const auto& name) { return name == "full" || name == "exact" || name == "shards"; });
   return names;
 }
 

@@ -13,7 +13,7 @@ struct CheckOptions {
   TokenSource tokens;                    // real text or DNA for distribution `tokens`; absent: synthetic
   std::function<std::string(uint64_t seed)> token_label;  // what it is
   double full_flops = 3e9;               // `full` while the component's cost model says at most this …
-  int64_t samples = 24;                  // … else this many sampled rows, columns or heads
+  int64_t samples = 24;                  // … else this many sampled rows or columns, and as many heads (`scan`) as full_flops allow, two at least
   std::vector<std::string> strategies;   // empty: whatever fits
   int repeat_calls = 1;
   Tolerances tolerances = Tolerances::standard();
@@ -32,6 +32,9 @@ struct CaseReport {
 
 /// All strategy names, in the order they run.
 const std::vector<std::string>& strategy_names();
+
+/// Those whose oracle the case can pay for: beyond options.full_flops none that compares with every element.
+std::vector<std::string> affordable_strategies(const Case& test, const CheckOptions& options);
 
 /// Never throws for what the case does wrong: that becomes its status.
 CaseReport check_case(const Case& test, const CheckOptions& options);

@@ -16,7 +16,11 @@ double excess(const Check& check) {
 FaultReport judge_fault(const Fault& fault, const std::string& variant_name, const CheckOptions& given) {
   FaultReport report{&fault, false, "", {}};
   const Component& component = find_component(fault.component);
-  const Variant& truth = find_variant(fault.component, variant_name);
+  if (!fault.variant.empty() && variant_name != "cpu" && variant_name != fault.variant) {
+    report.skipped = "is planted in " + fault.component + "/" + fault.variant;
+    return report;
+  }
+  const Variant& truth = find_variant(fault.component, fault.variant.empty() ? variant_name : fault.variant);
   if (fault.cpu_only && truth.device == Device::Gpu) {
     report.skipped = "cannot be planted in a GPU variant";
     return report;
@@ -33,7 +37,7 @@ FaultReport judge_fault(const Fault& fault, const std::string& variant_name, con
   test.ranks = scheme ? fault.ranks : 1;
   test.axes = component.complete(Axes::parse(fault.axes.empty() ? component.judging : fault.axes));
 
-  for (const auto& distribution : component.distributions) {
+  for (const auto& distribution : fault.distributions.empty() ? component.distributions : fault.distributions) {
     test.distribution = distribution;
     // A fresh copy each time: faults with a memory (wrong from the eleventh call on) start anew.
     Subject subject{&component, fault.plant ? fault.plant(truth) : truth, scheme ? &wrong_scheme : nullptr, test.ranks, given.threads};
@@ -42,7 +46,8 @@ FaultReport judge_fault(const Fault& fault, const std::string& variant_name, con
       return report;
     }
     CheckOptions options = given;
-    options.strategies = strategy_names();
+    options.strategies = affordable_strategies(test, options);
+    if (fault.beyond > 0) std::erase(options.strategies, "repeat");
     options.repeat_calls = distribution == component.distributions.front() ? 12 : 1;  // one is enough to find a fault that waits ten calls
     const CaseReport result = check_subject(subject, test, options);
     for (const auto& strategy : strategy_names()) {

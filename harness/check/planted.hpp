@@ -24,7 +24,8 @@ struct FaultReport {
   std::vector<Trial> trials;
 };
 
-/// `variant`: the right variant that gets corrupted, "cpu" or "gpu".
+/// `variant`: the right variant that gets corrupted, "cpu" or "gpu"; a fault that names its own is skipped for any other than cpu.
+/// Every strategy looks that options.full_flops allow. Faults that show from a length on are not called again and again.
 FaultReport judge_fault(const Fault& fault, const std::string& variant, const CheckOptions& options);
 
 }  // namespace megatoken

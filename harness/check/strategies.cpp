@@ -52,6 +52,28 @@ int64_t tokens_per_row(const Component& component, const Axes& axes, const std::
   return slash == std::string::npos ? 1 : axes[word.substr(slash + 1)];
 }
 
+/// Makes [offset, offset + length) a document of its own. The others keep their borders, so that the sequence costs what it did,
+/// and their ascending order; the one it lies in is cut in two.
+void insert_document(int32_t* document, int64_t tokens, int64_t offset, int64_t length) {
+  int32_t around = 0;
+  for (int64_t i = 0; i < tokens; ++i) {
+    if (i <= offset) around = std::max(around, document[i]);
+    if (i >= offset && i < offset + length) document[i] = 3 * around + 1;
+    else if (document[i] >= 0) document[i] = 3 * document[i] + (i < offset ? 0 : 2);
+  }
+}
+
+/// How many whole sequences (heads, channels) may be recomputed.
+int64_t scan_samples(const Evidence& e, const std::string& axis, int64_t samples, double flops) {
+  const Component& component = e.problem.component();
+  Axes axes = e.problem.axes();
+  for (samples = std::min(samples, axes[axis]); samples > 2 && component.cost; --samples) {
+    axes.set(axis, static_cast<double>(samples));
+    if (component.cost(axes, e.test.dtype, e.test.phase).flops <= flops) break;
+  }
+  return samples;
+}
+
 const TensorView* naive_view(const Truth& truth, size_t field) { return truth.naive ? &truth.naive->views()[field] : nullptr; }
 
 }  // namespace
@@ -96,9 +118,10 @@ Checks check_exact(const Evidence& e) {
   return checks;
 }
 
-Checks check_slice(const Evidence& e, const Slice& slice, int64_t samples) {
+Checks check_slice(const Evidence& e, const Slice& slice, int64_t samples, double scan_flops) {
   const Component& component = e.problem.component();
   if (slice.given_forward && e.test.phase == Phase::Forward) return {};
+  if (slice.strategy == "scan") samples = scan_samples(e, slice.axis, samples, scan_flops);
   const auto index = sample_indices(e.problem.axes()[slice.axis], samples, e.subject.ranks, e.test.seed);
   if (index.empty()) return {};
   const Problem part = restrict_axis(e.problem, slice.axis, index, slice.given_forward ? &e.run.result : nullptr);
@@ -186,13 +209,8 @@ Checks check_shift(const Evidence& e) {
     if (!packed.views()[i] || !alone.views()[i] || (field.role != Role::Input && field.role != Role::OutputGrad)) continue;
     if (field.kind != Kind::Index) copy(alone.views()[i], has_tokens(field) ? window(packed.views()[i], field) : packed.views()[i]);
   }
-  for (size_t i : documents) {
-    const TensorView& view = packed.views()[i];
-    for (int64_t flat = 0; flat < view.size(); ++flat) {
-      const int64_t token = flat % tokens;
-      view.as<int32_t>()[flat] = token < offset ? 0 : token < offset + length ? 1 : 2;
-    }
-  }
+  for (size_t i : documents)
+    for (int64_t row = 0; row < packed.views()[i].size() / tokens; ++row) insert_document(packed.views()[i].as<int32_t>() + row * tokens, tokens, offset, length);
   const SubjectRun run = run_subject(e.subject, packed, e.test.phase);
   const Truth truth = find_truth(alone, e.test.phase, e.threads);
   Checks checks;

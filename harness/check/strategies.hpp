@@ -23,8 +23,9 @@ using Checks = std::vector<Check>;
 
 /// Every element against the oracle.
 Checks check_full(const Evidence& evidence);
-/// Sampled indices of one axis, recomputed alone (rows, cols, scan): first, last, block and shard edges ± 1, random ones.
-Checks check_slice(const Evidence& evidence, const Slice& slice, int64_t samples);
+/// Sampled indices of one axis, recomputed alone (rows, cols, scan): first, last, block and shard edges ± 1, random ones. A scan
+/// recomputes whole sequences, so it takes fewer of them, two at least, when `samples` would cost more than `scan_flops`.
+Checks check_slice(const Evidence& evidence, const Slice& slice, int64_t samples, double scan_flops);
 /// Causal components: the first tokens of the long run must be what a short problem gives.
 Checks check_prefix(const Evidence& evidence);
 /// A short document placed deep inside a long packed sequence must come out as it does alone.

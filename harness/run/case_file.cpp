@@ -83,7 +83,7 @@ CaseReport judge_outputs(const std::string& case_path, const std::string& output
   if (!component.cost || component.cost(test.axes, test.dtype, test.phase).flops <= options.full_flops) report.checks = check_full(evidence);
   else
     for (const Slice& slice : component.slices)
-      for (Check& check : check_slice(evidence, slice, options.samples)) report.checks.push_back(std::move(check));
+      for (Check& check : check_slice(evidence, slice, options.samples, options.full_flops)) report.checks.push_back(std::move(check));
   const bool good = std::all_of(report.checks.begin(), report.checks.end(), [](const Check& c) { return c.passed; });
   report.status = report.checks.empty() ? "skipped" : good ? "pass" : "fail";
   return report;

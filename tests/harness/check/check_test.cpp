@@ -7,7 +7,7 @@
 #include <cmath>
 #include <limits>
 
-#include "harness/check/checker.hpp"
+#include "harness/check/planted.hpp"
 #include "harness/check/strategies.hpp"
 
 namespace megatoken {
@@ -126,6 +126,39 @@ TEST(CheckCase, SeesWritesOutsideABufferChangedInputsAndUnwrittenOutputs) {
   EXPECT_EQ(nothing.status, "fail");
 }
 
+TEST(CheckCase, AScanTakesAsManyWholeSequencesAsTheFlopsAllow) {
+  Case test = Case::parse("kda/cpu fwd fp32 t=64 h=8 d=4");
+  CheckOptions options;
+  options.strategies = {"scan"};
+  const auto compared = [&](double heads) {
+    Axes axes = test.axes;
+    axes.set("h", heads);
+    options.full_flops = find_component("kda").cost(axes, test.dtype, test.phase).flops;
+    return check_case(test, options).checks.front().comparison.compared / (64 * 4);
+  };
+  EXPECT_EQ(compared(8), 8);
+  EXPECT_EQ(compared(3), 3);
+  EXPECT_EQ(compared(1), 2) << "the first and the last, whatever they cost";
+}
+
+TEST(CheckCase, NoStrategyThatComparesEverythingIsAffordableBeyondTheFlops) {
+  const Case test = small_case();
+  CheckOptions options;
+  EXPECT_EQ(affordable_strategies(test, options), strategy_names());
+  options.full_flops = 1;
+  EXPECT_THAT(affordable_strategies(test, options), testing::ElementsAre("hygiene", "ledger", "rows", "cols", "scan", "prefix", "shift", "repeat"));
+}
+
+TEST(CheckCase, ADocumentShiftedIntoManyOthersIsJudgedAlone) {
+  CheckOptions options;
+  options.strategies = {"shift"};
+  for (const char* key : {"attention/cpu fwd_bwd fp32 b=2 t=210 h=2 d=8 docs=7", "attention/cpu fwd_bwd fp32 b=2 t=210 h=2 d=8 docs=1 padding=9",
+                          "index_topk/streaming fwd fp32 b=2 t=210 h=2 d=8 topk=4 docs=7", "kda/cpu fwd_bwd fp32 b=2 t=210 h=2 d=8 docs=7"}) {
+    const CaseReport report = check_case(Case::parse(key), options);
+    EXPECT_EQ(report.status, "pass") << key << ": " << report.reason;
+  }
+}
+
 TEST(CheckCase, AThrowingVariantIsAnErrorRow) {
   const auto report = check_with([](Variant& v) { v.forward = [](const Call&) { throw Error(ErrorKind::Environment, "the kernel broke"); }; });
   EXPECT_EQ(report.status, "error");
@@ -146,6 +179,20 @@ TEST(CheckCase, ANondeterministicVariantMustSaySo) {
   const auto honest = check_with([&](Variant& v) { shaky(v), v.deterministic = false; });
   EXPECT_EQ(honest.status, "pass") << honest.reason;
   EXPECT_EQ(honest.deterministic, 0);
+}
+
+TEST(JudgeFault, AFaultOfOneVariantIsPlantedThereAndSkippedForOthers) {
+  Fault fault{.component = "attention", .name = "nothing_written", .plant = [](const Variant& truth) {
+                Variant wrong = truth;
+                wrong.forward = [](const Call&) {};
+                return wrong;
+              },
+              .variant = "online_softmax", .axes = "t=40 h=2 d=8", .distributions = {"aimed"}};
+  CheckOptions options;
+  const FaultReport report = judge_fault(fault, "cpu", options);
+  EXPECT_TRUE(report.rejected);
+  for (const Trial& trial : report.trials) EXPECT_EQ(trial.variant + " " + trial.distribution, "online_softmax aimed");
+  EXPECT_THAT(judge_fault(fault, "gpu", options).skipped, testing::HasSubstr("attention/online_softmax"));
 }
 
 }  // namespace
