@@ -73,6 +73,16 @@ function(megatoken_tests)
   endforeach()
 endfunction()
 
+# megatoken_suite_test(NAME): harness/suites/NAME.toml as one test; minutes of work, so sanitized builds leave it out
+function(megatoken_suite_test name)
+  if(MEGATOKEN_SANITIZE)
+    return()
+  endif()
+  set(result ${CMAKE_BINARY_DIR}/suite_${name}.h5)
+  add_test(NAME suite.${name} COMMAND sh -c "rm -f '${result}' && exec \"$1\" check --suite ${name} -o '${result}'" sh $<TARGET_FILE:megatoken>)
+  set_tests_properties(suite.${name} PROPERTIES TIMEOUT 900 PROCESSORS 2)
+endfunction()
+
 # megatoken_python_tests(): tests/python/a_test.py → test python.a, run by the Python that draws
 function(megatoken_python_tests)
   file(GLOB files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/python/*_test.py)

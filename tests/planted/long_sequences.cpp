@@ -17,7 +17,7 @@ constexpr const char* kOffsets = "FLA #1080, mamba #1015, SGLang #20389, checks_
 Registered<Fault> fault(const char* component, const char* variant, const char* axes, const char* name, const char* about, std::function<Variant(const Variant&)> plant,
                         const char* guards = "") {
   return Registered<Fault>{Fault{.component = component, .name = name, .about = about, .guards = guards, .plant = std::move(plant), .variant = variant, .axes = axes,
-                                 .distributions = {"normal", "aimed"}, .beyond = kLong}};
+                                 .distributions = {"aimed"}, .beyond = kLong}};
 }
 
 /// Where a row is read when its byte offset is formed in 32 bits and a row holds 128 KiB: beyond row 32767 at the start again.
