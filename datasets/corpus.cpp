@@ -77,7 +77,7 @@ Corpus Corpus::open(const DataSpec& spec) {
     corpus.tokenizer_ = dna ? &nucleotide_tokenizer() : &byte_tokenizer();
     corpus.seed_ = spec.seed;
     corpus.size_ = spec.synthetic_tokens;
-    corpus.documents_ = {{0, corpus.size_}};
+    corpus.documents_.assign(1, {0, corpus.size_});
     corpus.label_ = format("synthetic: uniform {}, seed {}", dna ? "A C G T" : "bytes", spec.seed);
     return corpus;
   }
