@@ -7,9 +7,11 @@
 
 namespace megatoken {
 
+constexpr double kSamplingSeconds = 20;  // for one case, unless the suite or the command line says otherwise
+
 std::vector<Flag> RunFlags::flags() {
   return {{"-a,--axis", "axis values: t=64Ki:1Mi:x2, h=2,4, dtype=bf16,fp32, dist=aimed, phase=fwd (repeatable)", &axes},
-          {"--suite", "cases from a suite: ci, demo, nightly, or a .toml file", &suite},
+          {"--suite", "cases from a suite: " + join(suite_names(), ", ") + " or a .toml file", &suite},
           {"--ranks", "ranks of schemes, as in 1,2,4", &ranks},
           {"--seed", "seed of the random inputs", &seed},
           {"--tokens,--text,--fasta", "data set or file (text, FASTA, .2bit) for distribution tokens", &tokens},
@@ -32,7 +34,7 @@ std::vector<Flag> RunFlags::flags() {
           {"--full-flops", "compare every element while the case has at most this many FLOP", &full_flops},
           {"--max-samples", "timing samples at most", &max_samples},
           {"--relative-interval", "stop sampling when the median is known this well", &relative_interval},
-          {"--sampling-time", "seconds of sampling for one case at most", &sampling_time},
+          {"--sampling-time", "seconds of sampling for one case at most (default: the suite's, or 20)", &sampling_time},
           {"--allow-skip-all", "exit 0 although every case was skipped", &allow_skip_all}};
 }
 
@@ -53,6 +55,8 @@ double parse_duration(const std::string& text, const std::string& flag) {
 
 RunOptions RunFlags::options(const std::string& verb, const std::vector<std::string>& arguments) const {
   RunOptions options;
+  const Suite given = suite.empty() ? Suite{} : load_suite(suite);
+  options.config_toml = given.text;
   options.verb = verb;
   options.argv = arguments;
   options.argv.insert(options.argv.begin(), {"megatoken", verb});
@@ -68,12 +72,12 @@ RunOptions RunFlags::options(const std::string& verb, const std::vector<std::str
     if (std::find(names.begin(), names.end(), strategy) == names.end()) throw_unknown_name("strategy", strategy, names);
   }
   options.check.strategies = strategies;
-  MEGATOKEN_CHECK(max_samples >= 1 && relative_interval > 0 && sampling_time > 0, "--max-samples, --relative-interval and --sampling-time must be positive");
+  MEGATOKEN_CHECK(max_samples >= 1 && relative_interval > 0 && sampling_time >= 0, "--max-samples, --relative-interval and --sampling-time must be positive");
   options.stop.max_samples = max_samples;
   options.stop.relative_interval = relative_interval;
-  options.stop.timeout = sampling_time;
-  options.timeout = parse_duration(timeout, "--timeout");
-  if (options.timeout > 0) options.stop.timeout = std::min(sampling_time, options.timeout / 4);  // leaves time for the checks before
+  options.stop.timeout = sampling_time > 0 ? sampling_time : given.sampling_time > 0 ? given.sampling_time : kSamplingSeconds;
+  options.timeout = timeout.empty() ? parse_duration(given.timeout, suite + " timeout") : parse_duration(timeout, "--timeout");
+  if (options.timeout > 0) options.stop.timeout = std::min(options.stop.timeout, options.timeout / 4);  // leaves time for the checks before
   options.child_flags = {"--threads", format("{}", options.check.threads), "--samples", format("{}", samples), "--full-flops", format_number(full_flops), "--max-samples",
                          format("{}", max_samples), "--relative-interval", format_number(relative_interval), "--sampling-time", format_number(options.stop.timeout)};
   if (!tokens.empty()) options.child_flags.insert(options.child_flags.end(), {"--tokens", tokens});
@@ -100,7 +104,6 @@ RunOptions RunFlags::options(const std::string& verb, const std::vector<std::str
     options.shards = static_cast<int>(parse_number(parts[1], "--shard " + shard));
     MEGATOKEN_CHECK(options.shards >= 1 && options.shard >= 0 && options.shard < options.shards, "--shard {}: i runs from 0 to N-1", shard);
   }
-  if (!suite.empty()) options.config_toml = load_suite(suite).text;
   return options;
 }
 

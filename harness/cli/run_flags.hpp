@@ -16,7 +16,7 @@ struct RunFlags {
   bool dry_run = false, resume = false, isolate = false, allow_skip_all = false, planted = false;
   std::string planted_variant = "cpu";
   int64_t threads = 0, samples = 24, max_samples = 200;
-  double full_flops = 3e9, relative_interval = 0.02, sampling_time = 20;
+  double full_flops = 3e9, relative_interval = 0.02, sampling_time = 0;
 
   std::vector<Flag> flags();
   /// Everything but the cases.

@@ -102,6 +102,29 @@ void run_isolated(ResultFile& file, const PlannedCase& planned, const RunOptions
   std::filesystem::remove(part);
 }
 
+/// The case but for its length and its numbers: what all points of one curve over tokens share.
+std::string curve_of(const Case& test) {
+  Case curve = test;
+  curve.axes = find_component(test.component).shortened(test.axes, 0);
+  curve.distribution.clear();
+  curve.seed = 0;
+  return curve.key();
+}
+
+/// Why a case is not worth its time-out: one of the same curve that is no longer has run out of time or memory; "" when it is.
+std::string hopeless(const Table& results, const Case& test) {
+  const auto& token_axes = find_component(test.component).token_axes;
+  if (token_axes.empty()) return "";
+  for (size_t row = 0; row < static_cast<size_t>(results.rows()); ++row) {
+    const std::string& status = results.strings("status")[row];
+    if (status != "timeout" && status != "oom") continue;
+    const Case stopped = Case::parse(results.strings("key")[row]);
+    const int64_t tokens = stopped.component == test.component ? stopped.axes[token_axes.front()] : 0;
+    if (tokens > 0 && tokens < test.axes[token_axes.front()] && curve_of(stopped) == curve_of(test)) return format("{} at {} tokens already", status, tokens);
+  }
+  return "";
+}
+
 std::vector<const Fault*> chosen_faults(const std::vector<std::string>& globs) {
   std::vector<const Fault*> faults;
   for (const Fault* fault : Registry<Fault>::instance().all())
@@ -148,8 +171,9 @@ int run_plan(const RunPlan& plan, const RunOptions& options) {
   for (const auto& line : imbalance) std::cout << "fail    " << line << "\n";
   const auto start = Clock::now();
   for (const auto& planned : cases) {
-    if (options.budget > 0 && std::chrono::duration<double>(Clock::now() - start).count() > options.budget) {
-      CaseReport report{"not_run", "the --budget was used up"};
+    const bool late = options.budget > 0 && std::chrono::duration<double>(Clock::now() - start).count() > options.budget;
+    if (const std::string reason = late ? "the --budget was used up" : hopeless(file.table("results"), planned.test); !reason.empty()) {
+      const CaseReport report{"not_run", reason};
       append_result(file, planned.test, report, nullptr, utc_now(), quoted_repro(options.verb, planned.test));
       continue;
     }

@@ -9,7 +9,7 @@
 
 namespace megatoken {
 
-extern const std::string_view kSuiteCi, kSuiteDemo, kSuiteNightly;  // harness/suites/*.toml, embedded by the build
+extern const std::string_view kSuiteCi, kSuiteCpuScaling, kSuiteDemo, kSuiteNightly;  // harness/suites/*.toml, embedded by the build
 
 namespace {
 
@@ -17,7 +17,7 @@ struct BuiltIn {
   const char* name;
   const std::string_view* text;
 };
-const BuiltIn kBuiltIn[] = {{"ci", &kSuiteCi}, {"demo", &kSuiteDemo}, {"nightly", &kSuiteNightly}};
+const BuiltIn kBuiltIn[] = {{"ci", &kSuiteCi}, {"cpu_scaling", &kSuiteCpuScaling}, {"demo", &kSuiteDemo}, {"nightly", &kSuiteNightly}};
 
 void check_keys(const toml::table& table, const std::vector<std::string>& valid, const std::string& where) {
   for (const auto& [key, value] : table)
@@ -50,7 +50,7 @@ Suite parse_suite(std::string_view text, const std::string& source) {
   } catch (const toml::parse_error& error) {
     throw Error(ErrorKind::Usage, format("{}:{}: {}", source, error.source().begin.line, error.description()), "see harness/suites/ci.toml for the form");
   }
-  check_keys(root, {"version", "about", "case", "planted", "balance"}, source);
+  check_keys(root, {"version", "about", "case", "planted", "balance", "timeout", "sampling_time"}, source);
   MEGATOKEN_CHECK(root["version"].value_or(0) == 1, "{} needs version = 1", source);
   Suite suite;
   suite.name = source;
@@ -58,6 +58,8 @@ Suite parse_suite(std::string_view text, const std::string& source) {
   suite.text = text;
   suite.planted = texts(root["planted"], source + " planted");
   suite.balance = texts(root["balance"], source + " balance");
+  suite.timeout = root["timeout"].value_or(std::string());
+  suite.sampling_time = root["sampling_time"].value_or(0.0);
   if (auto* cases = root["case"].as_array())
     for (auto& node : *cases) {
       MEGATOKEN_CHECK(node.is_table(), "{}: every [[case]] is a table", source);

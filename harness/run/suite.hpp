@@ -18,6 +18,8 @@ struct Suite {
   std::vector<SuiteBlock> blocks;     // in order
   std::vector<std::string> planted;   // component globs whose planted faults are judged
   std::vector<std::string> balance;   // "tokens:ranks" pairs of the balance check
+  std::string timeout;                // limit of one case, as in "5m"; "": none. --timeout goes before it
+  double sampling_time = 0;           // seconds of sampling for one case, 0: the default. --sampling-time goes before it
 };
 
 /// "ci", "demo", … or a path ending in .toml. Strict: unknown keys are usage errors.

@@ -144,6 +144,23 @@ TEST_F(Cli, TimeoutsAndCrashesAreRows) {
   EXPECT_GT(reader.table("samples").rows(), 0);
 }
 
+TEST_F(Cli, NothingLongerIsTriedAfterATimeout) {
+  const Outcome o = megatoken("sweep attention/cpu t=4Ki,8Ki,16 h=2 d=64 dist=normal --timeout 1s -o a.h5");
+  const ResultReader reader(path("a.h5"));
+  EXPECT_EQ(o.code, 0) << o.err;
+  EXPECT_THAT(reader.table("results").strings("status"), testing::ElementsAre("timeout", "not_run", "pass"));
+  EXPECT_EQ(reader.table("results").strings("reason")[1], "timeout at 4096 tokens already");
+}
+
+TEST_F(Cli, ASuiteLimitsItsCases) {
+  write("my.toml", "version = 1\nabout = \"x\"\ntimeout = \"1s\"\nsampling_time = 0.01\n[[case]]\nselect = [\"attention/cpu\"]\nset = [\"t=16,4Ki\", \"d=64\", \"dist=normal\"]\ntime = true\n");
+  EXPECT_EQ(megatoken("sweep --suite my.toml -o a.h5").code, 0);
+  EXPECT_THAT(ResultReader(path("a.h5")).table("results").strings("status"), testing::ElementsAre("pass", "timeout"));
+  EXPECT_THAT(ResultReader(path("a.h5")).table("results").strings("stop_reason")[0], testing::AnyOf("timeout", "precise"));
+  write("bad.toml", "version = 1\ntimeout = \"soon\"\n[[case]]\nselect = [\"attention/cpu\"]\n");
+  expect_refusal("check --suite bad.toml", 2, {"bad.toml", "soon"});
+}
+
 TEST_F(Cli, ResumeRunsOnlyWhatIsMissing) {
   ASSERT_EQ(megatoken("check attention/cpu t=8,16 h=1 d=4 dist=normal -o a.h5 --budget 1e-9s").code, 0);
   const auto statuses = [&] { return ResultReader(path("a.h5")).table("results").strings("status"); };
