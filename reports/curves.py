@@ -13,8 +13,13 @@ BACKGROUND = dict(boxstyle="square,pad=0.1", facecolor="white", edgecolor="none"
 SLOPE_NOTE = f"slope: power of T fitted over the last factor {SLOPE_SPAN} in length"
 
 
+def slope_number(curve):
+    """Two digits, and no minus in front of zero; "" without a slope."""
+    return f"{round(curve.slope, 2) + 0.0:.2f}" if math.isfinite(curve.slope) else ""
+
+
 def slope_text(curve):
-    return f"slope {curve.slope:.2f}" if math.isfinite(curve.slope) else ""
+    return f"slope {slope_number(curve)}" if slope_number(curve) else ""
 
 
 class Painter:

@@ -10,6 +10,7 @@ from reports import curves, look, series
 NAME, TITLE, ORDER = "error_vs_tokens", "Error against tokens", 20
 METRIC = "rel_rms"
 OUTPUTS = 2  # rows of panels
+SLOPES = 3  # up to so many are printed below a panel
 FROM_CHECK = ("output", "value", "yardstick", "limit", "strategy", "oracle", "n_compared")
 
 
@@ -82,7 +83,7 @@ def _draw(tables, component, dtype, group, stem):
     left = sorted(closeness.keys() - set(outputs))
     note = f"{', '.join(left)} stay further from their limits (in the CSV)" if left else ""
     rows = [row for spot in spots.values() for row in spot.checks]
-    notes = ("words at the axis: strategy of the check", note, look.HOLLOW)
+    notes = ("words at the axis: strategy of the check", curves.SLOPE_NOTE, note, look.HOLLOW)
     return sheet.write(stem, look.caption(tables, rows, *notes, count=("n_compared", "elements compared")),
                        [{"output": row["output"], **line} for spot in spots.values() for line, row in
                         zip(series.table([spot.panel], "yardstick", "limit", "strategy", "oracle"), spot.checks)],
@@ -108,4 +109,6 @@ def _spot(ax, painter, spot):
                         color=look.GREY)
         previous = names
     painter.curves(ax, spot.panel, lambda curve: "", labels=False)
-    ax.set_xlabel("tokens", labelpad=2)
+    slopes = ", ".join(f"{curves.name_in(spot.panel.curves, curve)} {curves.slope_number(curve)}" for curve in spot.panel.curves
+                       if curves.slope_number(curve))
+    ax.set_xlabel(f"tokens  ·  slopes: {slopes}" if slopes and len(spot.panel.curves) <= SLOPES else "tokens", labelpad=2, fontsize=7)

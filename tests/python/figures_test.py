@@ -77,6 +77,20 @@ class Figures(unittest.TestCase):
         self.assertAlmostEqual(slopes["wgmma_sm90", "", "fwd_bwd", "bf16"], 2.0, places=6)
         self.assertAlmostEqual(slopes["chunk_wy", "", "bwd", "fp32"], 1.0, places=6)
 
+    def test_the_table_of_slopes_has_time_memory_and_error_of_every_phase(self):
+        rows = {(row["component"], row["variant"], row["scheme"], row["ranks"], row["phase"], row["dtype"]): row for row in self.rows("slopes")}
+        row = rows["attention", "online_softmax", "", "1", "fwd_bwd", "fp32"]
+        for name, slope in (("time", 2.0), ("memory", 1.0), ("error", 0.1)):
+            self.assertAlmostEqual(float(row[f"{name}_slope"]), slope, places=4)
+        self.assertEqual((row["tokens_from"], row["tokens_to"], row["lengths"]), ("4096", "65536", "5"))
+        self.assertAlmostEqual(float(rows["attention", "cpu", "", "1", "fwd_bwd", "fp32"]["memory_slope"]), 2.0, places=4)
+        self.assertAlmostEqual(float(rows["kda", "chunk_wy", "", "1", "bwd", "fp32"]["time_slope"]), 1.0, places=4)
+        self.assertEqual(rows["kda", "chunk_wy", "", "1", "bwd", "fp32"]["memory_slope"], "")
+        self.assertIn("<!-- attention/online_softmax fwd_bwd fp32 h=4 hk=2 d=64 -->".replace("fp32 ", "fp32  "), self.svg("slopes"))
+
+    def test_errors_come_with_their_slopes(self):
+        self.assertTrue(any("<!-- tokens  ·  slopes: " in self.svg(path.stem) for path in self.folder.glob("error_vs_tokens*.svg")))
+
     def test_the_reason_of_a_stop_is_written_beside_its_cross(self):
         for words in ("<!-- timeout at 32Ki -->", "<!-- slope 2.00 -->", "<!-- ∝T² -->"):
             self.assertIn(words, self.svg("time_vs_tokens-attention"))
