@@ -1,7 +1,9 @@
 // Rows of tensors to and from the accumulator: what a tile reads from a narrower dtype or a strided view, and what it writes back.
 #pragma once
 #include <algorithm>
+#include <type_traits>
 
+#include "optimized/cpu/vector.hpp"
 #include "reference/core/tensor.hpp"
 
 namespace megatoken::cpu {
@@ -23,6 +25,29 @@ void narrow(const Acc* from, int64_t count, T* to, int64_t stride) {
   } else {
     for (int64_t i = 0; i < count; ++i) to[i * stride] = static_cast<T>(from[i]);
   }
+}
+
+/// `count` numbers for reading in vectors: where they lie, or widened into scratch when they are narrower, strided or no whole vectors.
+template <class T, class Acc>
+const Acc* readable(const T* from, int64_t stride, int64_t count, Acc* scratch) {
+  if constexpr (std::is_same_v<T, Acc>)
+    if (stride == 1 && count % kLanes<Acc> == 0) return from;
+  widen(from, stride, count, scratch);
+  std::fill(scratch + count, scratch + (count + kLanes<Acc> - 1) / kLanes<Acc> * kLanes<Acc>, Acc{0});
+  return scratch;
+}
+/// Where to form numbers that go to `to`: there, or in scratch; landed() brings them home.
+template <class Acc, class T>
+Acc* writable(T* to, int64_t stride, int64_t count, Acc* scratch) {
+  if constexpr (std::is_same_v<T, Acc>)
+    if (stride == 1 && count % kLanes<Acc> == 0) return to;
+  return scratch;
+}
+template <class Acc, class T>
+void landed(const Acc* formed, int64_t count, T* to, int64_t stride) {
+  if constexpr (std::is_same_v<T, Acc>)
+    if (formed == to) return;
+  narrow(formed, count, to, stride);
 }
 
 /// Row `row` of x[b, t, c], rows counted through the batch.

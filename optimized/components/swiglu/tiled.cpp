@@ -38,14 +38,16 @@ void for_each_block(const Shape& s, int64_t pieces, int threads, const Body& bod
   });
 }
 
+/// Part of a row, in vectors.
 template <class T>
-void read(const cpu::Rows<const T>& rows, int64_t row, int64_t begin, int64_t count, Accumulator<T>* to) {
-  cpu::widen(rows.at(row) + begin * rows.stride(), rows.stride(), count, to);
-}
-template <class T>
-void write(const cpu::Rows<T>& rows, int64_t row, int64_t begin, int64_t count, const Accumulator<T>* from) {
-  cpu::narrow(from, count, rows.at(row) + begin * rows.stride(), rows.stride());
-}
+struct Part {
+  const cpu::Rows<T>& rows;
+  int64_t row, begin, count;
+  T* at() const { return rows.at(row) + begin * rows.stride(); }
+  template <class Acc> const Acc* read(Acc* scratch) const { return cpu::readable(at(), rows.stride(), count, scratch); }
+  template <class Acc> Acc* write(Acc* scratch) const { return cpu::writable(at(), rows.stride(), count, scratch); }
+  template <class Acc> void landed(const Acc* formed) const { cpu::landed(formed, count, at(), rows.stride()); }
+};
 
 template <class T>
 void forward(const Shape& s, const Tensors& x, int64_t pieces, int threads) {
@@ -54,10 +56,12 @@ void forward(const Shape& s, const Tensors& x, int64_t pieces, int threads) {
   const cpu::Rows<T> y(x.y);
   const Acc limit = s.limit > 0 ? static_cast<Acc>(s.limit) : std::numeric_limits<Acc>::infinity();
   for_each_block(s, pieces, threads, [&](int64_t row, int64_t begin, int64_t count) {
-    alignas(64) Acc g[kBlock] = {}, u[kBlock] = {};
-    read(gate, row, begin, count, g), read(up, row, begin, count, u);
-    for (int64_t i = 0; i < count; i += kLanes<Acc>) store<Acc>(g + i, Gate<Acc>(load(g + i), limit).unit * clip(load(u + i), limit));
-    write(y, row, begin, count, g);
+    alignas(64) Acc gates[kBlock], ups[kBlock];
+    const auto part = [&](auto& rows) { return Part{rows, row, begin, count}; };
+    const Acc *g = part(gate).read(gates), *u = part(up).read(ups);
+    Acc* to = part(y).write(gates);
+    for (int64_t i = 0; i < count; i += kLanes<Acc>) store<Acc>(to + i, Gate<Acc>(load(g + i), limit).unit * clip(load(u + i), limit));
+    part(y).landed(to);
   });
 }
 
@@ -68,16 +72,18 @@ void backward(const Shape& s, const Tensors& x, int64_t pieces, int threads) {
   const cpu::Rows<T> dgate(x.dgate), dup(x.dup);
   const Acc limit = s.limit > 0 ? static_cast<Acc>(s.limit) : std::numeric_limits<Acc>::infinity();
   for_each_block(s, pieces, threads, [&](int64_t row, int64_t begin, int64_t count) {
-    alignas(64) Acc g[kBlock] = {}, u[kBlock] = {}, d[kBlock] = {};
-    read(gate, row, begin, count, g), read(up, row, begin, count, u), read(d_y, row, begin, count, d);
+    alignas(64) Acc gates[kBlock], ups[kBlock], upstream[kBlock];
+    const auto part = [&](auto& rows) { return Part{rows, row, begin, count}; };
+    const Acc *g = part(gate).read(gates), *u = part(up).read(ups), *d = part(d_y).read(upstream);
+    Acc *to_gate = part(dgate).write(gates), *to_up = part(dup).write(ups);
     for (int64_t i = 0; i < count; i += kLanes<Acc>) {
       const auto raw_gate = load(g + i), raw_up = load(u + i), dy = load(d + i), none = cpu::all(Acc{0});
       const Gate<Acc> unit(raw_gate, limit);
       const auto d_gate = dy * clip(raw_up, limit) * unit.sigma * (1 + unit.gate * (1 - unit.sigma)), d_up = dy * unit.unit;
-      store<Acc>(g + i, raw_gate <= limit ? d_gate : none);
-      store<Acc>(u + i, (raw_up >= -limit) & (raw_up <= limit) ? d_up : none);
+      store<Acc>(to_gate + i, raw_gate <= limit ? d_gate : none);
+      store<Acc>(to_up + i, (raw_up >= -limit) & (raw_up <= limit) ? d_up : none);
     }
-    write(dgate, row, begin, count, g), write(dup, row, begin, count, u);
+    part(dgate).landed(to_gate), part(dup).landed(to_up);
   });
 }
 

@@ -10,9 +10,11 @@ using test::filled;
 
 const Variant& fused() { return find_variant("hyper_connection", "fused"); }
 
-// Tiles that are full, short and missing; more groups than tiles; every number of streams; both ends of the model.
+// Tiles that are full, short and missing; more groups than tiles; every number of streams; both ends of the model; streams of whole vectors,
+// which are used where they lie.
 TEST(FusedHyperConnection, AgreesWithTheOracleAtEveryBorder) {
-  for (const char* axes : {"t=1 n=1 c=1 k=3", "t=0 n=4 c=2", "t=3 n=4 c=2 entry=1 exit=1", "t=17 n=2 c=5 k=8 rounds=1", "b=2 t=21 n=3 c=33 k=15 hc_eps=0.1 exit=1", "t=300 n=4 c=9 exit=1"})
+  for (const char* axes : {"t=1 n=1 c=1 k=3", "t=0 n=4 c=2", "t=3 n=4 c=2 entry=1 exit=1", "t=17 n=2 c=5 k=8 rounds=1", "b=2 t=21 n=3 c=33 k=15 hc_eps=0.1 exit=1", "t=300 n=4 c=9 exit=1", "b=2 t=21 n=4 c=32 exit=1",
+                           "b=2 t=19 n=3 c=16 k=15", "t=19 n=4 c=600", "t=18 n=4 c=16 entry=1 exit=1"})
     for (const char* distribution : {"normal", "extreme"}) {
       Problem got = filled("hyper_connection", axes, DType::F64, distribution), want = filled("hyper_connection", axes, DType::F64, distribution);
       run_variant(fused(), got, Phase::Both, 2);
