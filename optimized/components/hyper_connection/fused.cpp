@@ -67,8 +67,8 @@ struct Worker {
 
 /// The mapping of one lane.
 template <class Acc>
-Mapping<Acc> of_lane(const LaneMapping<Acc>& map, const Shape& s, int64_t lane) {
-  Mapping<Acc> one{};
+TokenMapping<Acc> of_lane(const LaneMapping<Acc>& map, const Shape& s, int64_t lane) {
+  TokenMapping<Acc> one{};
   for (int64_t i = 0; i < s.n; ++i) {
     one.pre[i] = map.pre[i][lane], one.post[i] = map.post[i][lane];
     for (int64_t j = 0; j < s.n; ++j) one.comb[i][j] = map.comb(s)[i * s.n + j][lane];
@@ -101,7 +101,7 @@ class Fused {
       const LaneMapping<Acc> map = map_tile(z, tokens_of(tile), w);
       for (int64_t lane = 0; lane < tokens_of(tile); ++lane) {
         const int64_t token = tile * kLanes<Acc> + lane, b = token / s_.t, t = token % s_.t;
-        const Mapping<Acc> one = of_lane(map, s_, lane);
+        const TokenMapping<Acc> one = of_lane(map, s_, lane);
         Acc* out[kMaxStreams];
         for (int64_t i = 0; i < n_; ++i) {
           post(b, t, i) = one.post[i];
@@ -210,7 +210,7 @@ class Fused {
     }
     const Acc *u = cpu::readable(u_.at(token), u_.stride(), s_.c, w.u), *dy = cpu::readable(d_y.at(token), d_y.stride(), s_.c, w.d_y);
     Acc* to_u = cpu::writable(du.at(token), du.stride(), s_.c, w.y);
-    Mapping<Acc> sums;
+    TokenMapping<Acc> sums;
     with_streams(n_, [&]<int kStreams>(std::integral_constant<int, kStreams>) {
       sums = reverse_map<kStreams>(z, c_, u, dy, upstream);
       reverse_mix<kStreams>(of_lane(map, s_, lane), c_, dy, upstream, to_u, w.dz + lane * width_);

@@ -10,7 +10,7 @@ namespace megatoken::hyper_connection {
 
 /// The mapping of one token, or a gradient of it.
 template <class Acc>
-struct Mapping {
+struct TokenMapping {
   Acc pre[kMaxStreams], post[kMaxStreams], comb[kMaxStreams][kMaxStreams];  // comb: source, destination
 };
 
@@ -27,7 +27,7 @@ void with_streams(int64_t n, const Body& body) {
 
 /// y = Σ pre_i X_i;  X'_j = post_j u + Σ_i comb_ij X_i;  mean = mean_j X'_j unless null. X: streams × row.
 template <int kStreams, class Acc>
-void mix(const Mapping<Acc>& map, const Acc* x, int64_t row, const Acc* u, Acc* y, Acc* const* x_out, Acc* mean) {
+void mix(const TokenMapping<Acc>& map, const Acc* x, int64_t row, const Acc* u, Acc* y, Acc* const* x_out, Acc* mean) {
   using V = cpu::Vector<Acc>;
   for (int64_t c = 0; c < row; c += cpu::kLanes<Acc>) {
     V in[kStreams], sum{}, total{};
@@ -52,7 +52,7 @@ void mix(const Mapping<Acc>& map, const Acc* x, int64_t row, const Acc* u, Acc* 
 
 /// What reaches the mapping: dpre_i = dy · X_i;  dpost_j = dX'_j · u;  dcomb_ij = X_i · dX'_j.
 template <int kStreams, class Acc>
-Mapping<Acc> reverse_map(const Acc* x, int64_t row, const Acc* u, const Acc* d_y, const Acc* const* d_x_out) {
+TokenMapping<Acc> reverse_map(const Acc* x, int64_t row, const Acc* u, const Acc* d_y, const Acc* const* d_x_out) {
   using V = cpu::Vector<Acc>;
   V pre[kStreams] = {}, post[kStreams] = {}, comb[kStreams][kStreams] = {};
   for (int64_t c = 0; c < row; c += cpu::kLanes<Acc>) {
@@ -70,7 +70,7 @@ Mapping<Acc> reverse_map(const Acc* x, int64_t row, const Acc* u, const Acc* d_y
       for (int j = 0; j < kStreams; ++j) comb[i][j] += in * upstream[j];
     }
   }
-  Mapping<Acc> sums{};
+  TokenMapping<Acc> sums{};
   for (int i = 0; i < kStreams; ++i) {
     sums.pre[i] = cpu::sum_of_lanes<Acc>(pre[i]), sums.post[i] = cpu::sum_of_lanes<Acc>(post[i]);
     for (int j = 0; j < kStreams; ++j) sums.comb[i][j] = cpu::sum_of_lanes<Acc>(comb[i][j]);
@@ -80,7 +80,7 @@ Mapping<Acc> reverse_map(const Acc* x, int64_t row, const Acc* u, const Acc* d_y
 
 /// du = Σ_j post_j dX'_j;  dX_i = pre_i dy + Σ_j comb_ij dX'_j, the part that does not go through the mapping.
 template <int kStreams, class Acc>
-void reverse_mix(const Mapping<Acc>& map, int64_t row, const Acc* d_y, const Acc* const* d_x_out, Acc* du, Acc* dx) {
+void reverse_mix(const TokenMapping<Acc>& map, int64_t row, const Acc* d_y, const Acc* const* d_x_out, Acc* du, Acc* dx) {
   using V = cpu::Vector<Acc>;
   for (int64_t c = 0; c < row; c += cpu::kLanes<Acc>) {
     V upstream[kStreams], sum{};
