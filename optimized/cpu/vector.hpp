@@ -6,6 +6,9 @@
 #include <cstring>
 #include <limits>
 #include <type_traits>
+#ifdef __AVX512F__
+#include <immintrin.h>
+#endif
 
 namespace megatoken::cpu {
 
@@ -39,13 +42,6 @@ template <class T>
 inline Vector<T> all(T value) {
   return Vector<T>{} + value;
 }
-template <class T>
-inline bool any(Vector<T> mask) {
-  T lanes = 0;
-  for (int i = 0; i < kLanes<T>; ++i) lanes |= mask[i];
-  return lanes != 0;
-}
-
 /// f over all lanes, halves first.
 template <class T, class F>
 inline T fold_lanes(Vector<T> x, const F& f) {
@@ -64,6 +60,15 @@ inline T sum_of_lanes(Vector<T> x) {
 template <class T>
 inline T largest_of_lanes(Vector<T> x) {
   return fold_lanes<T>(x, [](Vector<T> a, Vector<T> b) { return a > b ? a : b; });
+}
+template <class T>
+inline bool any(Vector<T> mask) {
+#ifdef __AVX512F__
+  const auto bits = reinterpret_cast<__m512i>(mask);
+  return _mm512_test_epi32_mask(bits, bits) != 0;
+#else
+  return fold_lanes<T>(mask, [](Vector<T> a, Vector<T> b) { return a | b; }) != 0;
+#endif
 }
 
 /// Σ a b.

@@ -7,7 +7,9 @@
 #include <algorithm>
 
 #include "optimized/cpu/matmul.hpp"
+#include "optimized/cpu/rows.hpp"
 #include "optimized/cpu/scratch.hpp"
+#include "optimized/cpu/transpose.hpp"
 #include "reference/components/index_topk/index_topk.hpp"
 #include "reference/components/pool_keys/pools.hpp"
 
@@ -58,12 +60,14 @@ struct Pools {
 
 template <class Acc>
 struct Scratch {
-  Acc *q, *w, *k, *products, *scores;  // kQueries·h × d · kQueries × h · d × kTile (turned) · kQueries·h × kTile · kTile
+  Acc *q, *w, *rows, *k, *products, *scores;  // kQueries·h × d · kQueries × h · kTile × padded d · turned · kQueries·h × kTile · kTile
   Query<Acc> queries[kQueries];
 
+  static int64_t padded(int64_t d) { return (d + kLanes<Acc> - 1) / kLanes<Acc> * kLanes<Acc>; }
+
   Scratch(const Shape& s, cpu::Arena& arena)
-      : q(arena.take<Acc>(kQueries * s.h * s.d)), w(arena.take<Acc>(kQueries * s.h)), k(arena.take<Acc>(s.d * kTile)), products(arena.take<Acc>(kQueries * s.h * kTile)),
-        scores(arena.take<Acc>(kTile)) {
+      : q(arena.take<Acc>(kQueries * s.h * s.d)), w(arena.take<Acc>(kQueries * s.h)), rows(arena.take<Acc>(kTile * padded(s.d))), k(arena.take<Acc>(padded(s.d) * kTile)),
+        products(arena.take<Acc>(kQueries * s.h * kTile)), scores(arena.take<Acc>(kTile)) {
     for (auto& query : queries) query.best = arena.take<Candidate<Acc>>(2 * s.topk + kTile);
   }
 };
@@ -116,20 +120,17 @@ struct Selection {
   /// One tile of pools against all queries of the item that see some of it.
   void meet(int64_t b, int64_t tile, int64_t count, Scratch<Acc>& scratch) const {
     const int64_t rows = std::min(kTile, shape.rows() - tile), h = shape.h;
-    for (int64_t p = 0; p < kTile; ++p)
-      for (int64_t c = 0; c < shape.d; ++c) scratch.k[c * kTile + p] = p < rows ? static_cast<Acc>(k(b, tile + p, c)) : Acc{0};
+    const int64_t width = Scratch<Acc>::padded(shape.d);
+    std::fill(scratch.rows, scratch.rows + kTile * width, Acc{0});
+    for (int64_t p = 0; p < rows; ++p) cpu::widen(&k(b, tile + p, 0), k.stride[2], shape.d, scratch.rows + p * width);
+    cpu::transpose(kTile, width, scratch.rows, width, scratch.k, kTile);
     cpu::multiply<Acc>(count * h, kTile, shape.d, Acc{1}, {scratch.q, shape.d}, {scratch.k, kTile}, {scratch.products, kTile});
     for (int64_t j = 0; j < count; ++j) {
       Query<Acc>& query = scratch.queries[j];
       const int64_t from = std::max(query.begin, tile), to = std::min(query.end, tile + kTile);
       if (from >= to) continue;
       add_heads(scratch.products + j * h * kTile, scratch.w + j * h, scratch.scores);
-      for (int64_t row = to - 1; row >= from; --row) {
-        const Acc value = scratch.scores[row - tile];
-        const int64_t token = first[b * shape.rows() + row];
-        if (value < query.bar || token < query.start || token + shape.pool - 1 > query.own) continue;
-        query.best[query.count++] = {value, static_cast<int32_t>(row)};
-      }
+      if (reach(scratch.scores, query.bar)) collect(query, b, from, to, scratch.scores - tile);
       if (query.count > 2 * shape.topk) query.keep(shape.topk);
     }
   }
@@ -145,6 +146,22 @@ struct Selection {
         sum[v] += weight[head] * (x <= Acc{0} ? cpu::Vector<Acc>{} : x);
       }
     for (int v = 0; v < kVectors; ++v) store<Acc>(scores + v * kLanes<Acc>, static_cast<Acc>(shape.scale) * sum[v]);
+  }
+
+  /// Whether some score of a tile is not below the bar.
+  static bool reach(const Acc* scores, Acc bar) {
+    cpu::Vector<cpu::LaneInt<Acc>> below = load(scores) < bar;
+    for (int64_t v = kLanes<Acc>; v < kTile; v += kLanes<Acc>) below &= load(scores + v) < bar;
+    return cpu::any<cpu::LaneInt<Acc>>(~below);
+  }
+
+  /// Rows [from, to), last one first: those that reach the bar and belong to the query become candidates.
+  void collect(Query<Acc>& query, int64_t b, int64_t from, int64_t to, const Acc* scores) const {
+    for (int64_t row = to - 1; row >= from; --row) {
+      const int64_t token = first[b * shape.rows() + row];
+      if (scores[row] < query.bar || token < query.start || token + shape.pool - 1 > query.own) continue;
+      query.best[query.count++] = {scores[row], static_cast<int32_t>(row)};
+    }
   }
 
   void finish(Query<Acc>& query, int64_t b, int64_t i) const {
