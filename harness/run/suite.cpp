@@ -9,7 +9,7 @@
 
 namespace megatoken {
 
-extern const std::string_view kSuiteCi, kSuiteCpuScaling, kSuiteDemo, kSuiteNightly;  // harness/suites/*.toml, embedded by the build
+extern const std::string_view kSuiteCi, kSuiteCpuScaling, kSuiteCpuSpeed, kSuiteDemo, kSuiteNightly;  // harness/suites/*.toml, embedded by the build
 
 namespace {
 
@@ -17,7 +17,7 @@ struct BuiltIn {
   const char* name;
   const std::string_view* text;
 };
-const BuiltIn kBuiltIn[] = {{"ci", &kSuiteCi}, {"cpu_scaling", &kSuiteCpuScaling}, {"demo", &kSuiteDemo}, {"nightly", &kSuiteNightly}};
+const BuiltIn kBuiltIn[] = {{"ci", &kSuiteCi}, {"cpu_scaling", &kSuiteCpuScaling}, {"cpu_speed", &kSuiteCpuSpeed}, {"demo", &kSuiteDemo}, {"nightly", &kSuiteNightly}};
 
 void check_keys(const toml::table& table, const std::vector<std::string>& valid, const std::string& where) {
   for (const auto& [key, value] : table)
