@@ -27,14 +27,25 @@ void narrow(const Acc* from, int64_t count, T* to, int64_t stride) {
   }
 }
 
-/// `count` numbers for reading in vectors: where they lie, or widened into scratch when they are narrower, strided or no whole vectors.
+/// Widened, then zeros up to `padded` numbers.
+template <class T, class Acc>
+void widen_padded(const T* from, int64_t stride, int64_t count, int64_t padded, Acc* to) {
+  widen(from, stride, count, to);
+  std::fill(to + count, to + padded, Acc{0});
+}
+
+/// `padded` numbers for reading in vectors: where they lie, or widened into scratch when they are narrower, strided or fewer.
+template <class T, class Acc>
+const Acc* readable(const T* from, int64_t stride, int64_t count, int64_t padded, Acc* scratch) {
+  if constexpr (std::is_same_v<T, Acc>)
+    if (stride == 1 && count == padded) return from;
+  widen_padded(from, stride, count, padded, scratch);
+  return scratch;
+}
+/// Padded to whole vectors.
 template <class T, class Acc>
 const Acc* readable(const T* from, int64_t stride, int64_t count, Acc* scratch) {
-  if constexpr (std::is_same_v<T, Acc>)
-    if (stride == 1 && count % kLanes<Acc> == 0) return from;
-  widen(from, stride, count, scratch);
-  std::fill(scratch + count, scratch + (count + kLanes<Acc> - 1) / kLanes<Acc> * kLanes<Acc>, Acc{0});
-  return scratch;
+  return readable(from, stride, count, (count + kLanes<Acc> - 1) / kLanes<Acc> * kLanes<Acc>, scratch);
 }
 /// Where to form numbers that go to `to`: there, or in scratch; landed() brings them home.
 template <class Acc, class T>

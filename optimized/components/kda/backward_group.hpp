@@ -112,7 +112,7 @@ class BackwardGroup {
     const Tile<Real, kRows>& tile = at.tile;
     const int64_t v = width_.v;
     at.tile.prepare(heads_[index(n)], place, true);
-    for (int64_t i = 0; i < tile.count; ++i) unpack(&d_o(b_, place.begin + i, h_, n, 0), d_o.stride[4], width_.dv, v, at.d_o + i * v);
+    for (int64_t i = 0; i < tile.count; ++i) cpu::widen_padded(&d_o(b_, place.begin + i, h_, n, 0), d_o.stride[4], width_.dv, v, at.d_o + i * v);
     std::fill(at.d_o + tile.count * v, at.d_o + tile.rows * v, Real{0});
     find_steps(tile, border(n, c), at.steps);
     for (int64_t row = 0; row < tile.rows; row += kBlock)
@@ -148,9 +148,9 @@ class BackwardGroup {
     for (int64_t row = 0; row < count; ++row) {
       const int64_t offset = row * width_.k;
       through_norm(at.tile.q + offset, 1 / scale, at.tile.q_factor[row], to.dq + offset, scale, to.row);
-      pack(to.row, width_.d, &dq(b_, begin + row, h_, 0), dq.stride[3]);
+      cpu::narrow(to.row, width_.d, &dq(b_, begin + row, h_, 0), dq.stride[3]);
       through_norm(at.tile.k + offset, Real{1}, at.tile.k_factor[row], to.dk + offset, Real{1}, to.row);
-      pack(to.row, width_.d, &dk(b_, begin + row, h_, 0), dk.stride[3]);
+      cpu::narrow(to.row, width_.d, &dk(b_, begin + row, h_, 0), dk.stride[3]);
     }
   }
 
@@ -167,14 +167,14 @@ class BackwardGroup {
 
     const Real* step_gradients = at.d_steps + row * width_.v;
     const auto dv = x_->dv.template elements<T, 5>();
-    unpack(&in.v(b_, t, h_, n, 0), in.v.stride[4], width_.dv, width_.v, to.raw);
+    cpu::widen_padded(&in.v(b_, t, h_, n, 0), in.v.stride[4], width_.dv, width_.v, to.raw);
     const Real d_beta = dot(tile.k + offset, to.gradients.to_step + offset, k) + dot(step_gradients, to.raw, width_.v);
     for (int64_t e = 0; e < width_.v; e += kLanes<Real>) store<Real>(to.row + e, beta * load(step_gradients + e));
-    pack(to.row, width_.dv, &dv(b_, t, h_, n, 0), dv.stride[4]);
+    cpu::narrow(to.row, width_.dv, &dv(b_, t, h_, n, 0), dv.stride[4]);
     x_->d_beta.template elements<T, 4>()(b_, t, h_, n) = static_cast<T>(step_gradient<Real>(shape_.beta, static_cast<Real>(in.beta(b_, t, h_, n)), d_beta));
 
     const auto dg = x_->dg.template elements<T, 5>();
-    unpack(&in.g(b_, t, h_, n, 0), in.g.stride[4], width_.d, k, to.raw);
+    cpu::widen_padded(&in.g(b_, t, h_, n, 0), in.g.stride[4], width_.d, k, to.raw);
     Vector<Real> a_log = load(sums);
     for (int64_t c = 0; c < k; c += kLanes<Real>) {
       const Vector<Real> gradient = in.gate.gradient(load(to.raw + c), c, load(to.gradients.dg + offset + c), a_log);
@@ -182,7 +182,7 @@ class BackwardGroup {
       store<Real>(sums + kBlock + c, load(sums + kBlock + c) + gradient);
     }
     store<Real>(sums, a_log);
-    pack(to.row, width_.d, &dg(b_, t, h_, n, 0), dg.stride[4]);
+    cpu::narrow(to.row, width_.d, &dg(b_, t, h_, n, 0), dg.stride[4]);
   }
 
   /// dx = factor (dy − y ⟨dy, y⟩), y = y_scale · row, dy = dy_scale · gradient.

@@ -80,7 +80,7 @@ class ForwardGroup {
     const auto o = x_->o.elements<T, 5>();
     cpu::multiply<Real>(kBlock, width_.v, width_.d, 1, {at.tile.qg, width_.k}, {state(n), width_.v}, {at.out, width_.v});
     cpu::multiply_add<Real>(kBlock, width_.v, kBlock, {at.tile.aqk, kBlock}, {at.steps, width_.v}, {at.out, width_.v});
-    for (int64_t i = 0; i < place.count; ++i) pack(at.out + i * width_.v, width_.dv, &o(b_, place.begin + i, h_, n, 0), o.stride[4]);
+    for (int64_t i = 0; i < place.count; ++i) cpu::narrow(at.out + i * width_.v, width_.dv, &o(b_, place.begin + i, h_, n, 0), o.stride[4]);
   }
 
   const Shape& shape_;

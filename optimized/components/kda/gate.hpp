@@ -1,8 +1,6 @@
-// kda: rows of raw inputs to normalised keys, decays and steps, in vectors, and the chain rule back.
+// kda: raw gates and steps to decays and β, in vectors, and the chain rule back.
 #pragma once
-#include <algorithm>
 #include <cmath>
-#include <type_traits>
 
 #include "optimized/cpu/vector.hpp"
 #include "reference/components/kda/kda.hpp"
@@ -10,31 +8,6 @@
 namespace megatoken::kda {
 
 using cpu::dot, cpu::kLanes, cpu::load, cpu::store, cpu::sum_of_lanes, cpu::Vector;
-
-/// `count` numbers of any stride to the accumulator's type, zeros up to `padded`.
-template <class T, class Real>
-void unpack(const T* from, int64_t stride, int64_t count, int64_t padded, Real* to) {
-  if (stride == 1)
-    for (int64_t c = 0; c < count; ++c) to[c] = static_cast<Real>(from[c]);
-  else
-    for (int64_t c = 0; c < count; ++c) to[c] = static_cast<Real>(from[c * stride]);
-  std::fill(to + count, to + padded, Real{0});
-}
-/// The numbers themselves where they already lie as wanted, else unpacked into `scratch`.
-template <class T, class Real>
-const Real* row_of(const T* from, int64_t stride, int64_t count, int64_t padded, Real* scratch) {
-  if constexpr (std::is_same_v<T, Real>)
-    if (stride == 1 && count == padded) return from;
-  unpack(from, stride, count, padded, scratch);
-  return scratch;
-}
-template <class T, class Real>
-void pack(const Real* from, int64_t count, T* to, int64_t stride) {
-  if (stride == 1)
-    for (int64_t c = 0; c < count; ++c) to[c] = static_cast<T>(from[c]);
-  else
-    for (int64_t c = 0; c < count; ++c) to[c * stride] = static_cast<T>(from[c]);
-}
 
 template <class Real>
 Vector<Real> sigmoid(Vector<Real> x) { return 1 / (1 + cpu::exp(-x)); }

@@ -9,6 +9,7 @@
 #include "optimized/components/kda/gate.hpp"
 #include "optimized/components/kda/triangle.hpp"
 #include "optimized/cpu/matmul.hpp"
+#include "optimized/cpu/rows.hpp"
 #include "optimized/cpu/scratch.hpp"
 #include "optimized/cpu/transpose.hpp"
 
@@ -52,7 +53,7 @@ struct HeadInputs {
     gate.form = shape.gate;
     if (shape.gate == Gate::Given) return;
     const auto dt_bias = x.dt_bias.elements<const Real, 3>();
-    unpack(&dt_bias(h, n, 0), dt_bias.stride[2], shape.d, Widths::padded(shape.d), bias);
+    cpu::widen_padded(&dt_bias(h, n, 0), dt_bias.stride[2], shape.d, Widths::padded(shape.d), bias);
     gate = {shape.gate, static_cast<Real>(shape.lower_bound), std::exp(x.a_log.elements<const Real, 2>()(h, n)), bias};
   }
 };
@@ -108,10 +109,10 @@ struct Tile {
   void load_row(const HeadInputs<T>& in, int64_t t, int64_t i, int64_t at) {
     const Shape& shape = in.shape;
     const int64_t k_width = width.k;
-    const Real* const from_q = row_of(&in.q(in.b, t, in.h, 0), in.q.stride[3], width.d, k_width, raw_q_);
-    const Real* const from_k = row_of(&in.k(in.b, t, in.h, 0), in.k.stride[3], width.d, k_width, raw_k_);
-    const Real* const from_g = row_of(&in.g(in.b, t, in.h, in.n, 0), in.g.stride[4], width.d, k_width, raw_g_);
-    const Real* const from_v = row_of(&in.v(in.b, t, in.h, in.n, 0), in.v.stride[4], width.dv, width.v, raw_v_);
+    const Real* const from_q = cpu::readable(&in.q(in.b, t, in.h, 0), in.q.stride[3], width.d, k_width, raw_q_);
+    const Real* const from_k = cpu::readable(&in.k(in.b, t, in.h, 0), in.k.stride[3], width.d, k_width, raw_k_);
+    const Real* const from_g = cpu::readable(&in.g(in.b, t, in.h, in.n, 0), in.g.stride[4], width.d, k_width, raw_g_);
+    const Real* const from_v = cpu::readable(&in.v(in.b, t, in.h, in.n, 0), in.v.stride[4], width.dv, width.v, raw_v_);
     Real *const q_row = q + at, *const k_row = k + at, *const decay_row = decay + at, *const step_row = step_key + at;
     Real *const q_block_row = q_block + at, *const step_block_row = step_key_block + at;
     Real *const qg_row = qg + i * k_width, *const minus_bk_row = minus_bk + i * k_width, *const bv_row = bv + i * width.v;

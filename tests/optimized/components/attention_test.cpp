@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "tests/compare.hpp"
+#include "tests/gate.hpp"
 
 namespace megatoken {
 namespace {
@@ -19,21 +19,8 @@ const Variant& cpu() { return find_variant("attention", "cpu"); }
 const Variant& fast() { return find_variant("attention", "online_softmax"); }
 const char* const kResults[] = {"o", "lse", "dq", "dk", "dv"};
 
-/// What rounding alone explains at a dtype: a share of it that does not matter on inputs where the naive error happens to be tiny.
-double floor_of(DType dtype) { return dtype == DType::F64 ? 1e-13 : dtype == DType::F32 ? 5e-7 : dtype == DType::F16 ? 1e-4 : 1e-3; }
-
-/// The gate: at most twice (backward three times) the error of the loops at the same dtype, or the floor.
 void expect_within_gate(const std::string& axes, DType dtype, const std::string& distribution) {
-  Problem p = filled("attention", axes, dtype, distribution), naive = p.converted(dtype), oracle = p.converted(DType::F64);
-  for (const char* field : kResults) fill(p[field], std::nan(""));  // nothing may be left unwritten
-  run_variant(fast(), p, Phase::Both, 2);
-  run_variant(cpu(), naive, Phase::Both, 2);
-  run_variant(cpu(), oracle, Phase::Both, 2);
-  for (const char* field : kResults) {
-    const double factor = field[0] == 'd' ? 3 : 2;
-    EXPECT_LE(relative_rms(p[field], oracle[field]), factor * std::max(relative_rms(naive[field], oracle[field]), floor_of(dtype)))
-        << axes << " " << to_string(dtype) << " " << distribution << ": " << field;
-  }
+  test::expect_within_gate(fast(), cpu(), filled("attention", axes, dtype, distribution), axes + " " + distribution);
 }
 
 constexpr DType kDTypes[] = {DType::F64, DType::F32, DType::BF16, DType::F16};

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <set>
 
+#include "harness/check/tolerances.hpp"
 #include "optimized/schemes/zigzag/zigzag.hpp"
 #include "reference/core/documents.hpp"
 #include "reference/schemes/balance.hpp"
@@ -162,12 +163,12 @@ TEST(Ring, IsWithinToleranceAtEveryDtypeWithEveryCpuVariant) {
       for (const char* distribution : {"normal", "aimed", "extreme"}) {
         const Problem whole = test::filled("attention", "b=2 t=61 h=4 hk=2 d=16 docs=3", dtype, distribution);
         const Problem oracle = one_rank(whole, DType::F64), naive = one_rank(whole, dtype);
-        const double floor = dtype == DType::F32 ? 5e-7 : dtype == DType::F16 ? 1e-4 : 1e-3;
         for (const char* name : kRings)
           for (int ranks : {1, 3, 8}) {
             const SchemeRun run = run_scheme(scheme(name), *block, whole, ranks, Phase::Both, 2);
             for (const auto& result : kResults) {
-              const double factor = result == "o" || result == "lse" ? 2 : 3, limit = factor * std::max(distance(naive[result], oracle[result]).rms, floor);
+              const Tolerance gate = Tolerances::standard().lookup("attention", result, dtype, result[0] == 'd');
+              const double limit = gate.factor * std::max(distance(naive[result], oracle[result]).rms, gate.floor);
               EXPECT_LE(distance(run.result[result], oracle[result]).rms, limit)
                   << block->label() << "@" << name << " " << to_string(dtype) << " " << distribution << " " << ranks << " ranks: " << result;
             }
